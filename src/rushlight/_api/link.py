@@ -6,6 +6,7 @@ Importing this module imports every floor, freezes the registry and attaches the
 
 # ruff: noqa: E402  collection of garbage is off while the floors are imported
 import gc
+import os
 
 _collects = gc.isenabled()
 gc.disable()
@@ -28,12 +29,17 @@ finally:
 from ..core import objects, python_dispatch  # noqa: F401
 from ..core.api import attach_methods, build
 from ..core.aten import load_with
+from ..core.lazy import LazyModule
 from ..core.registry import REGISTRY
+from ..core.resolve import when_warm
 
 REGISTRY.frozen = True
 load_with("prims", "rushlight.decompositions.prims")
 API = build(REGISTRY)
 attach_methods(API)
+_native_dispatch = LazyModule("rushlight.runtime.native_dispatch")
+if os.environ.get("RUSHLIGHT_EAGER") != "reference":
+    when_warm(1000, lambda: _native_dispatch.install_in_background({**API.methods, **API.functions[""]}))
 
 globals().update(API.functions.get("", {}))
 __all__ = list(API.functions.get("", {}))

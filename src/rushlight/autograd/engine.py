@@ -209,33 +209,44 @@ class Run:
 
     def _loop(self) -> None:
         ready, buffers, dependencies, needed = self.ready, self.buffers, self.dependencies, self.needed
+        # whether a node without hooks has nothing to do but to be called
+        plain = needed is None and not self.captures and not MODES.anomaly
         while ready:
             node = heappop(ready)[2]
             grads = buffers.pop(node, None)
             outputs: Any = ()
             if grads is not None:
-                outputs = self._run(node, grads)
+                if plain and node._hooks is None and node._sequence != ACCUMULATE:
+                    self.node = node
+                    outputs = node.apply(grads, None)
+                    if node._hooks is not None:  # added while it ran
+                        outputs = run_post_hooks(node, outputs, [])
+                    if not self.retain_graph:
+                        node._release()
+                else:
+                    outputs = self._run(node, grads)
             elif (node._hooks is not None or node.runs_on_nothing) and (needed is None or node in needed):
                 grads = [None] * len(node._meta)
                 outputs = self._run(node, grads)
-            edges = self._edges(node) if self.stop else node._next
-            for index, edge in enumerate(edges):
-                if edge is None:
-                    continue
-                after, number = edge
-                if outputs:
-                    grad = outputs[index]
-                    if grad is not None and (needed is None or after in needed):
-                        meta = after._meta[number]
-                        array = grad._array
-                        if array is None or array.shape != meta[0] or grad.dtype is not meta[1]:
-                            grad = self._fitted(node, index, grad, meta)
-                        owned = after._sequence == ACCUMULATE and _is_fresh(node, grad, grads or [], outputs)
-                        self._deliver(after, number, grad, owned)
-                left = dependencies[after] - 1
-                dependencies[after] = left
-                if not left:
-                    self._push(after)
+            for index, edge in enumerate(self._edges(node) if self.stop else node._next):
+                if edge is not None:
+                    after, number = edge
+                    if outputs:
+                        grad = outputs[index]
+                        if grad is not None and (needed is None or after in needed):
+                            meta = after._meta[number]
+                            array = grad._array
+                            if array is None or array.shape != meta[0] or grad.dtype is not meta[1]:
+                                grad = self._fitted(node, index, grad, meta)
+                            leaf = after._sequence == ACCUMULATE
+                            self._deliver(
+                                after, number, grad, leaf and _is_fresh(node, grad, grads or [], outputs)
+                            )
+                    left = dependencies[after] - 1
+                    dependencies[after] = left
+                    if not left:
+                        self.order += 1
+                        heappush(ready, (-after._sequence, self.order, after))
 
     def _fitted(self, node: Node, index: int, grad: Any, meta: Any) -> Tensor:
         if not isinstance(grad, Tensor):

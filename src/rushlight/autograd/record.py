@@ -37,18 +37,14 @@ def autograd_layer(op: OpDef, args: Arguments, keys: int, trace: Any = None) -> 
         entry = _missing.get(op)
         if entry is None:
             entry = _missing[op] = missing(op)
+    if trace is None and not entry.any_lists and op.kind is not Kind.COMPOSITE:
+        return _plain_layer(op, entry, args, keys)
     mask, edges, counts = 0, None, None
     if modes.grad and trace not in modes.silent:
-        if trace is None and not entry.any_lists:
-            edges, mask = _plain_edges(entry, args)
-        else:
-            edges, mask, counts = _edges(entry, args, trace)
+        edges, mask, counts = _edges(entry, args, trace)
     if mask and op.kind is Kind.VIEW and args[0]._inference:
         mask = 0
-    if trace is None and op.kind is not Kind.COMPOSITE:
-        result = execute(op, args, keys)
-    else:
-        result = _execute(op, args, keys, trace)
+    result = _execute(op, args, keys, trace)
     if trace is not None and mask and shapeless(result):
         mask = 0  # it is recorded when it runs
     node = record(entry, result, edges, mask, counts) if mask else None
@@ -58,6 +54,23 @@ def autograd_layer(op: OpDef, args: Arguments, keys: int, trace: Any = None) -> 
         node.saved = capture_values(node.plan, args, result if type(result) is tuple else (result,))
     elif modes.inference:
         mark_inference(op, args, result)
+    return result
+
+
+def _plain_layer(op: OpDef, entry: Entry, args: Arguments, keys: int) -> Any:
+    """The layer for plain tensors: an operator that is no composite and takes no list to differentiate."""
+    modes = MODES
+    edges, mask = _plain_edges(entry, args) if modes.grad and None not in modes.silent else ((), 0)
+    if mask and op.kind is Kind.VIEW and args[0]._inference:
+        mask = 0
+    result = execute(op, args, keys)
+    node = record(entry, result, edges, mask, None) if mask else None
+    if modes.dual_levels and modes.forward_grad:
+        forward.propagate(op, entry, args, result)
+    if node is None:
+        return mark_inference(op, args, result) if modes.inference else result
+    if node.plan.captures:
+        node.saved = capture_values(node.plan, args, result if type(result) is tuple else (result,))
     return result
 
 
@@ -130,10 +143,12 @@ def record(entry: Entry, result: Any, edges: Any, mask: int, counts: Any) -> OpN
 
 def _give(output: Tensor, node: OpNode, number: int) -> None:
     output._node = node
-    output._output_nr = number
+    if output._output_nr != number:
+        output._output_nr = number
     output._keys |= AUTOGRAD
-    if output._base is not None:
-        output._seen = output._base._node
+    base = output._base
+    if base is not None:
+        output._seen = base._node
 
 
 _NOTHING: Any = None

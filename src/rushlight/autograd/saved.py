@@ -195,10 +195,6 @@ def fact(take: Take, value: Any) -> Any:
 
 def _fetch(capture: Capture) -> Fetch:
     take, index, output = capture
-    if take is Take.VALUE:
-        return lambda args, results: args[index]
-    if take is Take.TENSOR:
-        return lambda args, results: save_tensor(args[index])
     if take is Take.TENSORS:
         return lambda args, results: None if args[index] is None else [save_tensor(t) for t in args[index]]
     if take is Take.RESULT:
@@ -214,10 +210,29 @@ def capture_values(plan: Plan, args: Any, results: Any) -> Any:
     """The values that the formulas of `plan` will ask for."""
     fetch = plan.fetch
     if fetch is None:
-        fetch = plan.fetch = [_fetch(capture) for capture in plan.captures]
-        plan.unpack = [_UNPACK.get(capture[0]) for capture in plan.captures]
-        _output_numbers(plan)
-    return [get(args, results) for get in fetch]
+        prepare(plan)
+        fetch = plan.fetch
+    values = []
+    for get, index in fetch:
+        if get is None:
+            values.append(args[index])
+        elif get is save_tensor:
+            values.append(save_tensor(args[index]))
+        else:
+            values.append(get(args, results))
+    return values
+
+
+def prepare(plan: Plan) -> None:
+    """Find out how a plan saves and restores its captures: where the values are arguments, or tensors among
+    them, by their places; else by functions of the arguments and results."""
+    plan.unpack = [_UNPACK.get(capture[0]) for capture in plan.captures]
+    _output_numbers(plan)
+    short = {Take.VALUE: None, Take.TENSOR: save_tensor}
+    plan.fetch = [
+        (short[take] if take in short else _fetch((take, index, output)), index)
+        for take, index, output in plan.captures
+    ]
 
 
 def _output_numbers(plan: Plan) -> None:
@@ -352,8 +367,9 @@ class OpNode(Node):
             values = [zeros(self._meta[0]) if grad is None else grad]
         else:
             values = [self._lead(source, grads) for source in plan.lead]
-        for unpack, item in zip(plan.unpack, saved, strict=True):
-            values.append(item if unpack is None else unpack(item, self))
+        if saved:
+            for unpack, item in zip(plan.unpack, saved):  # noqa: B905  there is one of each
+                values.append(item if unpack is None else unpack(item, self))
         return values
 
     def _lead(self, source: int, grads: list[Any]) -> Any:
@@ -368,8 +384,8 @@ class OpNode(Node):
         values = self.values(grads)
         if self.counts is not None:
             return self._apply_lists(values, wanted)
-        out: list[Any] = [None] * len(self._next)
         edges = self._next
+        out: list[Any] = [None] * len(edges)
         for step in self.plan.steps:
             targets = step.targets
             if step.single:

@@ -16,6 +16,7 @@ from .resolve import Packet
 _call = Packet.__call__
 _lock = threading.Lock()
 _open = 0
+_paused: Any = None  # a word that says to native methods of tensors that modes are open
 
 
 def _call_in_modes(self: Packet, /, *args: Any, **kwargs: Any) -> Any:
@@ -37,7 +38,21 @@ def _count(change: int) -> None:
     global _open
     with _lock:
         _open += change
-        Packet.__call__ = _call_in_modes if _open else _call  # type: ignore[method-assign]
+        _set_call()
+
+
+def _set_call() -> None:
+    Packet.__call__ = _call_in_modes if _open else _call  # type: ignore[method-assign]
+    if _paused is not None:
+        _paused[0] = _open
+
+
+def on_modes(call: Any, paused: Any) -> None:
+    """Have packets called by `call` where no mode is open, and `paused` say how many are."""
+    global _call, _paused
+    with _lock:
+        _call, _paused = call, paused
+        _set_call()
 
 
 class TorchFunctionMode:

@@ -135,15 +135,15 @@ def _fixed(values: Sequence[Any], fixes: Sequence[tuple[int, Callable[[Any], Any
     return tuple(fixed)
 
 
-def _as_long(value: int) -> Any:
+def as_long(value: int) -> Any:
     return value if -LARGEST <= value < LARGEST else None
 
 
-def _as_one_long(value: int) -> Any:
+def as_one_long(value: int) -> Any:
     return (value,) if -LARGEST <= value < LARGEST else None
 
 
-def _as_longs(value: Sequence[Any]) -> Any:
+def as_longs(value: Sequence[Any]) -> Any:
     for item in value:
         if type(item) is not int or not -LARGEST <= item < LARGEST:
             return None
@@ -157,8 +157,32 @@ def _as_tensors(value: Sequence[Any]) -> Any:
     return tuple(value) or None
 
 
+# How calls that their types resolve come to run natively (runtime/native_dispatch.py); None until they can.
+learn: Callable[..., None] | None = None
+_NOTHING: dict[Any, Any] = {}
+# What to do once there were so many calls that a program is worth making them native.
+_when_warm: Callable[[], None] | None = None
+_calls_left = 0
+
+
+def when_warm(calls: int, function: Callable[[], None]) -> None:
+    """Have `function` called once there were so many calls of packets."""
+    global _when_warm, _calls_left
+    _when_warm, _calls_left = function, calls
+
+
+def _count_call() -> None:
+    global _when_warm, _calls_left
+    _calls_left -= 1
+    if _calls_left <= 0 and _when_warm is not None:
+        function, _when_warm = _when_warm, None
+        function()
+
+
 class Packet:
     """A public name: its overloads and the memory of which call goes where."""
+
+    _fast = _NOTHING  # by the types of the arguments: how a call runs natively
 
     def __init__(
         self, name: str, overloads: Sequence[OpDef], *, inplace: bool = False, owner: str = ""
@@ -178,6 +202,8 @@ class Packet:
         self._places = any(_is_factory(op) and not op.tensor_positions for op in overloads)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if _when_warm is not None:
+            _count_call()
         if self._places and MODES.devices and kwargs.get("device") is None:
             kwargs["device"] = MODES.devices[-1]
         if kwargs:
@@ -186,6 +212,8 @@ class Packet:
         plan = self._plans.get(types)
         if plan is not None:
             op, rest, fixes, _ = plan
+            if learn is not None and types not in self._fast:
+                learn(self, types, op, -1, rest, fixes)
             values = args + rest
             if fixes:
                 fixed = _fixed(values, fixes)
@@ -199,6 +227,8 @@ class Packet:
         packing = self._packing.get(types)
         if packing is not None:
             op, lead, rest = packing
+            if learn is not None and types not in self._fast:
+                learn(self, types, op, lead, rest, ())
             return call(op, (*args[:lead], args[lead:], *rest))
         return self._resolve_and_call(args, kwargs)
 
@@ -316,15 +346,15 @@ class Packet:
             )
             return NO_MATCH if bound is not value or value._overrides or number else None
         if bound is value and type(value) in _PLAIN:
-            return _as_long if type(value) is int and type_.base == "int" else None
+            return as_long if type(value) is int and type_.base == "int" else None
         if not type_.is_list or type_.element_optional or not bound:
             return NO_MATCH
         if type(value) is int and type_.base == "int" and bound == (value,):
-            return _as_one_long
+            return as_one_long
         if type(value) not in (tuple, list, Size):
             return NO_MATCH
         if type_.base == "int" and all(type(v) is int for v in value):
-            return _as_longs
+            return as_longs
         return _as_tensors if type_.base == "Tensor" and all(type(v) is Tensor for v in value) else NO_MATCH
 
     def _no_match(self, args: tuple[Any, ...], kwargs: dict[str, Any], problems: Sequence[str]) -> str:

@@ -49,6 +49,7 @@ from ..codegen.llvm.native_outputs import OutputRecord
 from ..codegen.llvm.python_objects import (
     NAMES,
     NEW_FROM_DESCR,
+    NUMPY_API,
     OBJECTS,
     PYTHON_API,
     SET_BASE_OBJECT,
@@ -306,7 +307,7 @@ def _output_words(output: Output, table: _Table) -> list[int]:
     )
 
 
-class _MethodDef(ctypes.Structure):
+class MethodDef(ctypes.Structure):
     _fields_ = [
         ("name", ctypes.c_char_p),
         ("function", ctypes.c_void_p),
@@ -320,7 +321,7 @@ class _Native:
 
     def __init__(self) -> None:
         self._names = [sys.intern(name) for name in NAMES]
-        addresses = _addresses()
+        addresses = c_functions((*PYTHON_API, *NUMPY_API))
         constants = {
             "Tensor": Tensor,
             "Storage": Storage,
@@ -344,8 +345,8 @@ class _Native:
             {**addresses, "objects": self._objects.__array_interface__["data"][0]},
         )
         found = self._library.addresses
-        self._method = _MethodDef(b"compiled", found["invoke"], METH_FASTCALL, None)
-        self._may_write = _MethodDef(b"may_write", found["may_write"], METH_O, None)
+        self._method = MethodDef(b"compiled", found["invoke"], METH_FASTCALL, None)
+        self._may_write = MethodDef(b"may_write", found["may_write"], METH_O, None)
         self._new = ctypes.pythonapi.PyCFunction_NewEx
         self._new.restype = ctypes.py_object
         self._new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
@@ -359,15 +360,23 @@ class _Native:
 _BYTES = np.dtype(np.uint8)
 
 
-def _addresses() -> dict[str, int]:
-    found = {
-        name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in PYTHON_API
+def c_functions(names: Iterable[str]) -> dict[str, int]:
+    """The addresses of functions of Python's and NumPy's."""
+    numpy = _numpy_functions()
+    return {
+        name: numpy[name]
+        if name in numpy
+        else ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+        for name in names
     }
+
+
+def _numpy_functions() -> dict[str, int]:
     capsule = np._core._multiarray_umath._ARRAY_API  # type: ignore[attr-defined]
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     table = (ctypes.c_void_p * (SET_BASE_OBJECT + 1)).from_address(get(capsule, None))
-    return {**found, "array_new": table[NEW_FROM_DESCR] or 0, "array_set_base": table[SET_BASE_OBJECT] or 0}
+    return {"array_new": table[NEW_FROM_DESCR] or 0, "array_set_base": table[SET_BASE_OBJECT] or 0}
 
 
 @functools.cache
@@ -418,7 +427,7 @@ def may_write(tensor: Tensor) -> bool:
 
 def _makes_arrays() -> bool:
     """Try the entries of NumPy's interface that are used here."""
-    addresses = _addresses()
+    addresses = _numpy_functions()
     pointer, thing, number = ctypes.c_void_p, ctypes.py_object, ctypes.c_int
     kind = ctypes.PYFUNCTYPE(thing, thing, thing, number, pointer, pointer, pointer, number, pointer)
     dims = (ctypes.c_int64 * 2)(4, 2)

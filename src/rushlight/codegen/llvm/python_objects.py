@@ -102,26 +102,29 @@ NUMPY_API = {"array_new": ("p", "ppipppip"), "array_set_base": ("i", "pp")}
 class ObjectEmitter(Emitter):
     """Emits a function that looks at tensors and arrays."""
 
+    objects: tuple[str, ...] = OBJECTS  # what the table has the addresses of
+    functions: dict[str, tuple[str, str]] = PYTHON_API | NUMPY_API
+
     def objects_table(self) -> Any:
         """The address of the table of objects, which is imported."""
         name = "objects"
         found = self.module.globals.get(name)
         if found is None:
-            found = ir.GlobalVariable(self.module, ir.ArrayType(self.i64, len(OBJECTS)), name)
+            found = ir.GlobalVariable(self.module, ir.ArrayType(self.i64, len(self.objects)), name)
             found.linkage = "external"
         return literal(self.pointer, found.get_reference())
 
     def object(self, name: str) -> Any:
         """An object that every process has."""
-        return self.word(self.objects_table(), OBJECTS.index(name), self.pointer)
+        return self.word(self.objects_table(), self.objects.index(name), self.pointer)
 
     def attribute_name(self, name: str) -> Any:
         return self.object(f"name_{name}")
 
     def api(self, name: str, *arguments: Any) -> Any:
         """Call a C function of Python or NumPy."""
-        result, kinds = (PYTHON_API | NUMPY_API)[name]
-        types = {"p": self.pointer, "n": self.i64, "i": self.i32, "v": ir.VoidType()}
+        result, kinds = self.functions[name]
+        types = {"p": self.pointer, "n": self.i64, "i": self.i32, "d": ir.DoubleType(), "v": ir.VoidType()}
         function = self.declare(name, types[result], [types[kind] for kind in kinds])
         return self.call(function, list(arguments))
 

@@ -1,0 +1,447 @@
+"""The native functions behind calls of operators: what runtime/native_dispatch.py makes methods of.
+
+A call of a packet is looked up by the types of its arguments. What is found is a table, an `OpTable` and what it
+refers to, by places in words: which operator it is, how its arguments are made of those that are given, what
+computes it, and how autograd records it. Whatever is not plain (an ambient mode, a transform, sparse or quantized
+tensors, inference tensors, a class that decides for itself) is refused, and then runs in Python.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+from ...core.lazy import LazyModule
+from ...runtime.target import Target
+from .native_arithmetic import COMPARISONS, DTYPES, OPERATIONS, emit_arithmetic
+from .native_record import RecordEmitter
+from .python_objects import PyArray
+from .struct import I64, Ptr, Struct
+from .types import Callee
+
+ir = LazyModule("llvmlite.ir")
+
+LARGEST = 4096  # elements of arrays that are computed here; for more the kernels are quicker
+WHOLE = 0x0101  # flags of arrays: contiguous and aligned
+
+
+class Fix(IntEnum):
+    """How an argument is made of what is given."""
+
+    NONE = 0
+    LONG = 1  # an int, that fits into 64 bits
+    ONE_LONG = 2  # the same in a tuple
+    LONGS = 3  # a tuple of such ints
+
+
+class OpTable(Struct):
+    """What a table begins with. Fields that end in _table are places in the table, in words."""
+
+    op: Ptr
+    given: I64  # how many arguments are given
+    fix_table: I64  # a `Fix` for each
+    lead: I64  # how many come before those that are one list; -1: none are
+    rest: Ptr  # a tuple: what follows the arguments that are given
+    tensors: I64  # bits of the arguments that are tensors
+    operation: I64  # which of OPERATIONS it is; -1: none
+    number: I64  # of an operation: the second operand is 0 a tensor, 1 a float, 2 an int, 3 missing
+    is_view: I64
+    through: I64  # whether what it consists of is recorded, not itself
+    recorded: I64  # whether calls can be recorded natively
+    entry: Ptr
+    node_class: Ptr
+    targets: I64
+    target_table: I64  # positions of the arguments that have a gradient
+    plan_table: I64  # a `PlanRecord` for each set of them
+
+
+def emit_native_dispatch(target: Target, binary: int, unary: int) -> str:
+    """The text of a module with `call_packet`, `get_method`, and special methods `binary_0`, `unary_0`, ..."""
+    module = ir.Module("rushlight_dispatch")
+    kernels = emit_arithmetic(module, target)
+    pointer, word = ir.PointerType(), ir.IntType(64)
+
+    def new(name: str, *arguments: Any) -> tuple[Any, DispatchEmitter]:
+        function = ir.Function(module, ir.FunctionType(pointer, arguments), name)
+        return function, DispatchEmitter(ir.IRBuilder(function.append_basic_block("entry")), target)
+
+    compute, e = new("compute", pointer, pointer)
+    compute.linkage = "internal"
+    e.emit_compute(compute, kernels)
+    record, e = new("record", pointer, pointer, pointer, word)
+    record.linkage = "internal"
+    e.emit_record(record, OpTable)
+    dispatch, e = new("dispatch", pointer, pointer, word)
+    dispatch.linkage = "internal"
+    e.emit_dispatch(dispatch, compute, record)
+    function, e = new("call_packet", pointer, pointer, word, pointer)
+    e.emit_call(function, dispatch)
+    function, e = new("get_method", pointer, pointer, word)
+    e.emit_get(function)
+    for i in range(binary + unary):
+        name = f"binary_{i}" if i < binary else f"unary_{i - binary}"
+        function, e = new(name, pointer, pointer)
+        e.emit_special(function, dispatch, i, 2 if i < binary else 1)
+    return str(module)
+
+
+class DispatchEmitter(RecordEmitter):
+    """Emits the functions."""
+
+    # Entries.
+
+    def emit_call(self, function: Any, dispatch: Any) -> None:
+        """`Packet.__call__(self, *args, **kwargs)`."""
+        b = self.builder
+        packet, args, given, names = function.args
+        plain, found, otherwise = self.blocks("plain", "found", "otherwise")
+        b.cbranch(self.is_null(names), plain, otherwise)
+        b.position_at_end(plain)
+        memory = self.get(packet, "_fast")
+        self.require_object(memory, otherwise)
+        result = self.call(dispatch, [memory, args, given])
+        self.api("Py_DecRef", memory)
+        b.cbranch(self.is_same(result, self.object("refused")), otherwise, found)
+        b.position_at_end(found)
+        b.ret(result)
+        b.position_at_end(otherwise)
+        self.api("PyErr_Clear")
+        named = self.select(self.is_null(names), self.i64(0), self.i64(1))
+        (more,) = self.branch(
+            self.is_true(named), lambda: [self.api("PyTuple_Size", names)], lambda: [self.i64(0)]
+        )
+        count = self.add(given, more)
+        words = self.stack_words(self.add(count, 1))
+        self.put_word(packet, words)
+        with self.loop(0, count) as i:
+            self.put_word(self.word(args, i), self.word_address(words, self.add(i, 1)))
+        b.ret(self.api("PyObject_Vectorcall", self.object("call"), words, self.add(given, 1), names))
+
+    def emit_get(self, function: Any) -> None:
+        """`Packet.__get__(self, instance, owner)`."""
+        b = self.builder
+        packet, args, _ = function.args
+        instance = self.word(args, 0, self.pointer)
+        bound, unbound = self.blocks("bound", "unbound")
+        b.cbranch(self.is_same(instance, self.object("none")), unbound, bound)
+        b.position_at_end(bound)
+        b.ret(self.api("PyMethod_New", packet, instance))
+        b.position_at_end(unbound)
+        self.api("Py_IncRef", packet)
+        b.ret(packet)
+
+    def emit_special(self, function: Any, dispatch: Any, number: int, given: int) -> None:
+        """A special method of Tensor: `specials` has, for each, what its packet remembers and the function of
+        Python's that it replaces."""
+        b = self.builder
+        record = self.word_address(self.object("specials"), 2 * number)
+        args = self.stack_words(self.i64(2))
+        for i, argument in enumerate(function.args[:given]):
+            self.put_word(argument, self.word_address(args, i))
+        found, otherwise = self.blocks("found", "otherwise")
+        result = self.call(dispatch, [self.word(record, 0, self.pointer), args, self.i64(given)])
+        b.cbranch(self.is_same(result, self.object("refused")), otherwise, found)
+        b.position_at_end(found)
+        b.ret(result)
+        b.position_at_end(otherwise)
+        method = self.word(record, 1, self.pointer)
+        b.ret(self.api("PyObject_Vectorcall", method, args, self.i64(given), self.null))
+
+    # A call.
+
+    def emit_dispatch(self, function: Any, compute: Any, record: Any) -> None:
+        """`dispatch(memory, args, given)`: the result, or an error, or the object `refused`."""
+        b = self.builder
+        memory, self.args, self.given = function.args
+        refused, failed, run, computed, good = self.blocks("refused", "failed", "run", "computed", "good")
+        self.require(self.compare("==", self.word(self.object("paused"), 0), 0), refused)
+        self.require(self.compare("<=", self.given, 8), refused)
+        self.table_address = self._find(memory, refused)
+        self.table = OpTable.at(self, self.table_address)
+        self.require_attribute(self.object("ambient"), "keys", self.object("zero"), refused)
+        live = self._live_tensors(refused)
+        recording = self.local(self.i64)
+        self.store(self.i64(0), recording)
+        with self.when(self.is_true(live)):
+            self._check_modes(recording, refused)
+        self._check_numbers(refused)
+        result = self.local(self.pointer)
+        with self.when(self.compare(">=", self.table.operation, 0)):
+            self.store(self.call(compute, [self.table_address, self.args]), result)
+        with self.when(self.compare("<", self.table.operation, 0)):
+            self.store(self.object("refused"), result)
+        b.cbranch(self.is_same(self.load(result, self.pointer), self.object("refused")), run, computed)
+        b.position_at_end(run)
+        self.store(self._run(refused, failed), result)
+        b.branch(computed)
+        b.position_at_end(computed)
+        made = self.load(result, self.pointer)
+        self.require_object(made, failed)
+        with self.when(self.is_true(self.load(recording, self.i64))):
+            done = self.call(record, [self.table_address, self.args, made, live])
+            with self.when(self.is_null(done)):
+                self.api("Py_DecRef", made)
+                b.ret(self.null)
+                b.position_at_end(b.append_basic_block("never"))
+        b.branch(good)
+        b.position_at_end(good)
+        b.ret(made)
+        b.position_at_end(failed)
+        b.ret(self.null)
+        b.position_at_end(refused)
+        self.api("PyErr_Clear")
+        b.ret(self.object("refused"))
+
+    def _find(self, memory: Any, refused: Any) -> Any:
+        """The table for the types of the arguments."""
+        types = self.api("PyTuple_New", self.given)
+        self.require_object(types, refused)
+        with self.loop(0, self.given) as i:
+            kind = self.type_of(self.word(self.args, i, self.pointer))
+            self.api("Py_IncRef", kind)
+            self.api("PyTuple_SetItem", types, i, kind)
+        table = self.api("PyDict_GetItemWithError", memory, types)
+        self.api("Py_DecRef", types)
+        self.require_object(table, refused)
+        self.require(self.is_same(self.type_of(table), self.object("table_type")), refused)
+        return PyArray.at(self, table).data
+
+    def _live_tensors(self, refused: Any) -> Any:
+        """Bits of the tensors that autograd asks about; others are plain, or the call is refused."""
+        bits = self.table.tensors
+
+        def look(i: Any, live: Any) -> tuple[Any]:
+            is_tensor = self.has_bit(self.shift_right(bits, i), 1)
+            return (self.branch(is_tensor, lambda: [self._look(i, live, refused)], lambda: [live])[0],)
+
+        return self.fold(0, self.given, 1, [self.i64(0)], look)[0]
+
+    def _look(self, i: Any, live: Any, refused: Any) -> Any:
+        tensor = self.word(self.args, i, self.pointer)
+        keys = self.get(tensor, "_keys")
+        self.require_object(keys, refused)
+        self.api("Py_DecRef", keys)  # a small number, which stays
+        plain, one = (self.is_same(keys, self.object(name)) for name in ("zero", "one"))
+        self.require(self.or_(plain, one), refused)
+        with self.when(one):
+            self.require_attribute(tensor, "_inference", self.object("false"), refused)
+        bit = self.shift_left(self.i64(1), i)
+        return self.select(one, self.or_(live, bit), live)
+
+    def _check_modes(self, recording: Any, refused: Any) -> None:
+        """Refuse all but the simplest modes; say whether the call is recorded."""
+        modes = self.get(self.object("modes"), "__dict__")
+        self.require_object(modes, refused)
+        self.api("Py_DecRef", modes)  # the thread holds it
+        for name, usual in (
+            ("inference", "false"),
+            ("dual_levels", "zero"),
+            ("anomaly", "false"),
+            ("silent", "empty_set"),
+            ("saved_hooks", "empty"),
+        ):
+            found = self.api("PyDict_GetItemWithError", modes, self.attribute_name(name))
+            fine = self.or_(self.is_null(found), self.is_same(found, self.object(usual)))
+            self.require(fine, refused)
+        found = self.api("PyDict_GetItemWithError", modes, self.attribute_name("grad"))
+        grad = self.or_(self.is_null(found), self.is_same(found, self.object("true")))
+        with self.when(self.and_(grad, self.compare("==", self.table.through, 0))):
+            self.require(self.is_true(self.table.recorded), refused)
+            self.store(self.i64(1), recording)
+
+    # Arguments.
+
+    def _check_numbers(self, refused: Any) -> None:
+        """Refuse ints that do not fit."""
+        with self.loop(0, self.given) as i:
+            fix = self._fix(i)
+            value = self.word(self.args, i, self.pointer)
+            single = self.or_(
+                self.compare("==", fix, int(Fix.LONG)), self.compare("==", fix, int(Fix.ONE_LONG))
+            )
+            with self.when(single):
+                self._check_long(value, refused)
+            with self.when(self.compare("==", fix, int(Fix.LONGS))):
+                count = self.api("PyTuple_Size", value)
+                self.require(self.compare(">", count, 0), refused)
+                with self.loop(0, count) as k:
+                    item = self.api("PyTuple_GetItem", value, k)
+                    self.require(self.is_same(self.type_of(item), self.object("int")), refused)
+                    self._check_long(item, refused)
+
+    def _fix(self, i: Any) -> Any:
+        return self.word(self.table_address, self.add(self.table.fix_table, i))
+
+    def _check_long(self, value: Any, refused: Any) -> None:
+        overflow = self.local(self.i32)
+        self.api("PyLong_AsLongLongAndOverflow", value, overflow)
+        self.require(self.compare("==", self.load(overflow, self.i32), 0), refused)
+
+    def _run(self, refused: Any, failed: Any) -> Any:
+        """Run the operator below autograd on all its arguments."""
+        run = self.get(self.table.op, "run")
+        self.require_object(run, failed)
+        self.api("Py_DecRef", run)  # the operator holds it
+        self.require(self.not_(self.is_same(run, self.object("none"))), refused)
+        values = self.arguments(failed)
+        words = self.stack_words(self.i64(2))
+        self.put_word(self.table.op, words)
+        self.put_word(values, self.word_address(words, 1))
+        result = self.api("PyObject_Vectorcall", run, words, self.i64(2), self.null)
+        self.api("Py_DecRef", values)
+        return result
+
+    # Arithmetic.
+
+    def emit_compute(self, function: Any, kernels: dict[tuple[str, str], Any]) -> None:
+        """`compute(table, args)`: the result of an operation on small arrays, or the object `refused`."""
+        b = self.builder
+        self.table_address, self.args = function.args
+        self.table = OpTable.at(self, self.table_address)
+        refused, release, failed = self.blocks("refused", "release", "failed")
+        self.held = self.stack_words(self.i64(2))
+        for i in range(2):
+            self.put_word(self.i64(0), self.word_address(self.held, i))
+        first = self._array_of(0, release)
+        array = PyArray.at(self, first)
+        (count,) = self.fold(
+            0,
+            self.builder.sext(array.rank, self.i64),
+            1,
+            [self.i64(1)],
+            lambda k, n: (self.mul(n, self.word(array.dims, k)),),
+        )
+        self.require(self.compare("<=", count, LARGEST), release)
+        which = self._which_dtype(array.descr, release)
+        other, step = self._second(first, which, release)
+        entry = self.add(self.mul(self.table.operation, len(DTYPES)), which)
+        kernel = self.word(self._kernel_table(kernels), entry, self.pointer)
+        self.require_object(kernel, release)
+        compares = self.compare(">=", self.table.operation, OPERATIONS.index(next(iter(COMPARISONS))))
+        descr = self.select(compares, self.object("descr_bool"), array.descr)
+        self.api("Py_IncRef", descr)
+        made = self.api(
+            "array_new",
+            self.object("ndarray"),
+            descr,
+            array.rank,
+            array.dims,
+            self.null,
+            self.null,
+            self.i32(0),
+            self.null,
+        )
+        self.require_object(made, failed)
+        kind = ir.FunctionType(ir.VoidType(), [*[self.pointer] * 3, self.i64, self.i64])
+        self.call(Callee(kernel, kind), [PyArray.at(self, made).data, array.data, other, count, step])
+        dtype = self.word(self.word_address(self.objects_table(), self.objects.index("dtype_float32")), which)
+        dtype = self.builder.inttoptr(dtype, self.pointer)
+        self._finish(made, self.select(compares, self.object("dtype_bool"), dtype), failed)
+        b.position_at_end(failed)
+        self._drop()
+        b.ret(self.null)
+        b.position_at_end(release)
+        self._drop()
+        b.branch(refused)
+        b.position_at_end(refused)
+        self.api("PyErr_Clear")
+        b.ret(self.object("refused"))
+
+    def _finish(self, array: Any, dtype: Any, failed: Any) -> None:
+        """Return a tensor that owns `array`."""
+        b = self.builder
+        broken, lost = self.blocks("broken", "lost")
+        tensor = self.api("PyType_GenericAlloc", self.object("Tensor"), self.i64(0))
+        self.require_object(tensor, lost)
+        first = self.set(tensor, "_array", array)
+        self.api("Py_DecRef", array)
+        second = self.set(tensor, "dtype", dtype)
+        self._drop()
+        self.require(self.compare("==", self.or_(first, second), 0), broken)
+        b.ret(tensor)
+        b.position_at_end(broken)
+        self.api("Py_DecRef", tensor)
+        b.ret(self.null)
+        b.position_at_end(lost)
+        self.api("Py_DecRef", array)
+        b.branch(failed)
+
+    def _drop(self) -> None:
+        for i in range(2):
+            held = self.word(self.held, i, self.pointer)
+            with self.when(self.not_(self.is_null(held))):
+                self.api("Py_DecRef", held)
+
+    def _array_of(self, i: int, release: Any) -> Any:
+        """The array of an argument, which is contiguous and held."""
+        found = self.get(self.word(self.args, i, self.pointer), "_array")
+        self.require_object(found, release)
+        self.put_word(found, self.word_address(self.held, i))
+        self.require(self.is_same(self.type_of(found), self.object("ndarray")), release)
+        flags = self.and_(PyArray.at(self, found).flags, WHOLE)
+        self.require(self.compare("==", flags, WHOLE), release)
+        return found
+
+    def _which_dtype(self, descr: Any, release: Any) -> Any:
+        """Its number among DTYPES."""
+        number = self.i64(-1)
+        for i, name in enumerate(DTYPES):
+            number = self.select(self.is_same(descr, self.object(f"descr_{name}")), self.i64(i), number)
+        self.require(self.compare(">=", number, 0), release)
+        return number
+
+    def _second(self, first: Any, which: Any, release: Any) -> tuple[Any, Any]:
+        """Where the second operand is, and by how much it advances."""
+        number = self.table.number
+        spread = self.local(ir.ArrayType(self.i64, 4))
+        place, step = self.local(self.pointer), self.local(self.i64)
+        self.store(PyArray.at(self, first).data, place)
+        self.store(self.i64(1), step)
+        with self.when(self.compare("==", number, 0)):
+            second = self._array_of(1, release)
+            self._require_alike(first, second, release)
+            self.store(PyArray.at(self, second).data, place)
+        with self.when(self.or_(self.compare("==", number, 1), self.compare("==", number, 2))):
+            self._spread(self.word(self.args, 1, self.pointer), which, spread, release)
+            self.store(spread, place)
+            self.store(self.i64(0), step)
+        return self.load(place, self.pointer), self.load(step, self.i64)
+
+    def _require_alike(self, first: Any, second: Any, release: Any) -> None:
+        a, b = PyArray.at(self, first), PyArray.at(self, second)
+        self.require(self.is_same(a.descr, b.descr), release)
+        self.require(self.compare("==", a.rank, b.rank), release)
+        with self.loop(0, self.builder.sext(a.rank, self.i64)) as k:
+            self.require(self.is_same(self.word(a.dims, k), self.word(b.dims, k)), release)
+
+    def _spread(self, value: Any, which: Any, place: Any, release: Any) -> None:
+        """A number, in a vector of equal elements."""
+        integral = self.compare("==", which, DTYPES.index("int64"))
+        with self.when(integral):
+            self.require(self.compare("==", self.table.number, 2), release)
+            overflow = self.local(self.i32)
+            word = self.api("PyLong_AsLongLongAndOverflow", value, overflow)
+            self.require(self.compare("==", self.load(overflow, self.i32), 0), release)
+            for k in range(4):
+                self.store(word, self.word_address(place, k))
+        with self.when(self.not_(integral)):
+            real = self.api("PyFloat_AsDouble", value)
+            self.require(self.is_null(self.api("PyErr_Occurred")), release)
+            with self.when(self.compare("==", which, DTYPES.index("float64"))):
+                for k in range(4):
+                    self.store(real, self.word_address(place, k))
+            with self.when(self.compare("==", which, DTYPES.index("float32"))):
+                narrow = self.builder.fptrunc(real, ir.FloatType())
+                for k in range(8):
+                    self.store(narrow, self.address(place, k, ir.FloatType()))
+
+    def _kernel_table(self, kernels: dict[tuple[str, str], Any]) -> Any:
+        """The addresses of kernels, by operation and dtype; 0 where there is none."""
+        kind = ir.ArrayType(self.pointer, len(OPERATIONS) * len(DTYPES))
+        table = ir.GlobalVariable(self.module, kind, "kernels")
+        table.linkage, table.global_constant = "internal", True
+        found = [kernels.get((operation, dtype)) for operation in OPERATIONS for dtype in DTYPES]
+        table.initializer = ir.Constant(
+            kind, [ir.Constant(self.pointer, None) if f is None else f for f in found]
+        )
+        return self.builder.gep(table, [self.i64(0)], source_etype=self.pointer)
