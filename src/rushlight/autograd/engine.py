@@ -120,16 +120,21 @@ class Run:
         """Count how many edges lead to each node; with inputs, also find the nodes on a path to one."""
         dependencies = self.dependencies
         stack = list(dict.fromkeys(roots))
-        seen = self.visited = set(stack)
+        first = set(stack)
         while stack:
             node = stack.pop()
             for edge in self._edges(node) if self.stop else node._next:
                 if edge is not None:
                     after = edge[0]
-                    dependencies[after] = dependencies.get(after, 0) + 1
-                    if after not in seen:
-                        seen.add(after)
-                        stack.append(after)
+                    count = dependencies.get(after)
+                    if count is None:
+                        dependencies[after] = 1
+                        if after not in first:
+                            stack.append(after)
+                    else:
+                        dependencies[after] = count + 1
+        self.visited = first.union(dependencies)
+        seen = self.visited
         if self.targets is None:
             return
         needed: set[Node] = {node for node in seen if node in self.captures or node in self.targets}
@@ -238,10 +243,12 @@ class Run:
                             array = grad._array
                             if array is None or array.shape != meta[0] or grad.dtype is not meta[1]:
                                 grad = self._fitted(node, index, grad, meta)
-                            leaf = after._sequence == ACCUMULATE
-                            self._deliver(
-                                after, number, grad, leaf and _is_fresh(node, grad, grads or [], outputs)
-                            )
+                            if after._sequence == ACCUMULATE:
+                                self._deliver(after, number, grad, _is_fresh(node, grad, grads or [], outputs))
+                            elif len(after._meta) == 1 and after not in buffers:
+                                buffers[after] = [grad]
+                            else:
+                                self._deliver(after, number, grad, False)
                     left = dependencies[after] - 1
                     dependencies[after] = left
                     if not left:

@@ -393,7 +393,10 @@ class OpNode(Node):
                 if wanted is None or wanted[target]:
                     if step.needs_at is not None:
                         values[step.needs_at] = (True,)
-                    out[target] = step.function(*step.pick(values))
+                    only = step.only
+                    out[target] = (
+                        step.function(*step.pick(values)) if only is None else step.function(values[only])
+                    )
                 continue
             needs = tuple([edges[t] is not None and (wanted is None or wanted[t]) for t in targets])
             if True in needs:

@@ -76,7 +76,7 @@ class Formula:
 class Step:
     """A formula as a plan runs it: `function(*pick(values))`, for the arguments `targets`."""
 
-    __slots__ = ("function", "needs_at", "pick", "single", "targets")
+    __slots__ = ("function", "needs_at", "only", "pick", "single", "targets")
 
     def __init__(self, formula: Formula, positions: dict[Any, int]) -> None:
         self.function = formula.function
@@ -84,6 +84,7 @@ class Step:
         self.single = len(formula.targets) == 1
         indices = [positions[source] for source in formula.sources]
         self.needs_at = positions.get(NEEDS) if NEEDS in formula.sources else None
+        self.only = indices[0] if len(indices) == 1 else None  # the one value that it takes
         self.pick: Callable[[Sequence[Any]], tuple[Any, ...]]
         if len(indices) == 1:
             only = indices[0]
