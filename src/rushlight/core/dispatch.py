@@ -71,6 +71,11 @@ def install_layer(name: str, layer: Layer) -> None:
 
 def call(op: OpDef, args: Arguments) -> Any:
     """Run `op` on `args`, the values of all its schema arguments in order."""
+    return run_call(op, args)
+
+
+def call_operator(op: OpDef, args: Arguments) -> Any:
+    """What `call` does, in Python."""
     keys = AMBIENT.keys
     for i in op.tensor_positions:
         tensor = args[i]
@@ -91,6 +96,10 @@ def call(op: OpDef, args: Arguments) -> Any:
         if keys & AUTOGRAD and "autograd" in _layers:
             return _layers["autograd"](op, args, keys)
     return execute(op, args, keys)
+
+
+# `call_operator`, or what does the same natively (runtime/native_dispatch.py).
+run_call: Callable[[OpDef, Arguments], Any] = call_operator
 
 
 def below_profiler(op: OpDef, args: Arguments, keys: int) -> Any:
@@ -388,4 +397,5 @@ def lifted(tensor: Tensor) -> Tensor:
 
 def run_name(name: str, *args: Any) -> Any:
     """`call` by full operator name, for use inside the library."""
-    return call(REGISTRY[name], args)
+    op = REGISTRY.ops.get(name)
+    return run_call(REGISTRY[name] if op is None else op, args)

@@ -11,7 +11,8 @@ import ctypes
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,23 +22,24 @@ from ..autograd.saved import OpNode, capture_values, node_class
 from ..autograd.saved import prepare as prepare_plan
 from ..autograd.tape import sequence
 from ..codegen.llvm.native_arithmetic import DTYPES, OPERATIONS
-from ..codegen.llvm.native_dispatch import Fix, OpTable, emit_native_dispatch
+from ..codegen.llvm.native_dispatch import MOST_ARGUMENTS, Fix, OpTable, emit_native_dispatch
 from ..codegen.llvm.native_record import FUNCTIONS, NAMES, OBJECTS, SLOTS, Captured, PlanRecord
-from ..core import dtypes, resolve
-from ..core.dispatch import AMBIENT
+from ..core import dispatch, dtypes, resolve
+from ..core.dispatch import AMBIENT, Arguments
 from ..core.function_modes import on_modes
 from ..core.modes import MODES
 from ..core.registry import Kind, OpDef
 from ..core.resolve import Packet
 from ..core.tensor import Tensor
-from ..derivatives.declare import Entry, Take
+from ..derivatives.declare import Capture, Entry, Take
 from .engine import engine
 from .invoke import MethodDef, available, c_functions
 
 METH_KEYWORDS, METH_NOARGS, METH_O, METH_FASTCALL = 0x0002, 0x0004, 0x0008, 0x0080
 _FIXES = {resolve.as_long: Fix.LONG, resolve.as_one_long: Fix.ONE_LONG, resolve.as_longs: Fix.LONGS}
 _OPERATIONS = {f"{name}{overload}": name for name in OPERATIONS for overload in ("", ".Tensor", ".Scalar")}
-_NUMBERS = {float: 1, int: 2}
+MOST_TARGETS = 4  # arguments with a gradient, of operators that are recorded natively
+Fixes = Sequence[tuple[int, Any]]
 
 
 class Table(np.ndarray):
@@ -78,11 +80,13 @@ class _Installed:
         pairs = zip(self.packets, self.methods, strict=True)
         self.specials = np.array([id(x) for p, m in pairs for x in (p._fast, m)], np.int64)
         self.call = Packet.__call__
+        self.operators: dict[OpDef, Any] = {}
         self.names = [sys.intern(name) for name in NAMES]
         self.objects = self._objects()
         exports = [
             "call_packet",
             "get_method",
+            "call_operator",
             *[f"binary_{i}" for i in range(len(BINARY))],
             *[f"unary_{i}" for i in range(len(UNARY))],
         ]
@@ -99,7 +103,12 @@ class _Installed:
             "Tensor": Tensor,
             "ndarray": np.ndarray,
             "int": int,
+            "float": float,
+            "tuple": tuple,
             "table_type": Table,
+            "operators": self.operators,
+            "call_operator": dispatch.call_operator,
+            "meet": meet,
             "ambient": AMBIENT,
             "modes": MODES,
             "zero": 0,
@@ -133,6 +142,14 @@ class _Installed:
         new = ctypes.pythonapi.PyDescr_NewMethod
         new.restype, new.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.c_void_p]
         return new(owner, ctypes.addressof(definition))
+
+    def function(self, name: str, symbol: str) -> Any:
+        """A function of positional arguments."""
+        definition = MethodDef(name.encode(), self.library.addresses[symbol], METH_FASTCALL, None)
+        self.definitions.append(definition)
+        new = ctypes.pythonapi.PyCFunction_NewEx
+        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+        return new(ctypes.addressof(definition), None, None)
 
 
 def slot_offset(kind: type, name: str) -> int:
@@ -187,6 +204,7 @@ def install(packets: dict[str, Packet]) -> bool:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(native))
     _installed = native
     resolve.learn = learn
+    dispatch.run_call = native.function("call", "call_operator")
     call = native.method(Packet, "__call__", "call_packet", METH_FASTCALL | METH_KEYWORDS)
     on_modes(call, native.paused)
     Packet.__get__ = native.method(Packet, "__get__", "get_method", METH_FASTCALL)  # type: ignore[method-assign]
@@ -201,49 +219,73 @@ def install(packets: dict[str, Packet]) -> bool:
 
 
 def learn(
-    packet: Packet,
-    types: tuple[type, ...],
-    op: OpDef,
-    lead: int,
-    rest: tuple[Any, ...],
-    fixes: Sequence[tuple[int, Any]],
+    packet: Packet, types: tuple[type, ...], op: OpDef, lead: int, rest: Arguments, fixes: Fixes
 ) -> None:
     """Keep how a call of these types runs natively, or that it does not."""
-    table = _table(op, types, lead, rest, fixes) if _runs_natively(packet, op, types, fixes) else False
+    native = (
+        _runs_natively(op)
+        and not packet.inplace
+        and op.result_names is None
+        and len(types) <= MOST_ARGUMENTS
+        and all(fix in _FIXES for _, fix in fixes)
+        and all(types[i] is tuple for i, fix in fixes if fix is resolve.as_longs)
+    )
     if "_fast" not in packet.__dict__:
         packet._fast = {}
-    packet._fast[types] = table
+    form = Form(
+        len(types), sum(1 << i for i, kind in enumerate(types) if issubclass(kind, Tensor)), lead, rest, fixes
+    )
+    packet._fast[types] = _table(op, form) if native else False
 
 
-def _runs_natively(
-    packet: Packet, op: OpDef, types: tuple[type, ...], fixes: Sequence[tuple[int, Any]]
-) -> bool:
+def meet(op: OpDef, args: Arguments) -> Any:
+    """Keep how calls of an operator with all its arguments run natively, and run this one."""
+    assert _installed is not None
+    tensors = sum(1 << i for i in op.tensor_positions)
+    form = Form(len(op.schema.arguments), tensors, -1, (), ())
+    _installed.operators[op] = _table(op, form) if _runs_natively(op) else False
+    return dispatch.call_operator(op, args)
+
+
+@dataclass(frozen=True)
+class Form:
+    """How arguments are given: as in `OpTable`."""
+
+    given: int
+    tensors: int
+    lead: int
+    rest: Arguments
+    fixes: Fixes
+
+    def fix_words(self) -> list[int]:
+        words = [int(Fix.NONE)] * self.given
+        for i, fix in self.fixes:
+            words[i] = int(_FIXES[fix])
+        for i in range(self.lead, self.given) if self.lead >= 0 else ():
+            words[i] = int(Fix.LONG)
+        return words
+
+    def plain(self, i: int) -> bool:
+        """Whether an argument is just what is given in its place."""
+        single = self.given if self.lead < 0 else self.lead
+        return i < single and self.fix_words()[i] in (Fix.NONE, Fix.LONG, Fix.LONGS)
+
+
+def _runs_natively(op: OpDef) -> bool:
     return (
-        not packet.inplace
-        and op.result_names is None
-        and not op.list_positions
+        not op.list_positions
         and op.device_position is None
         and op.family != "library"
         and op.kind in (Kind.POINTWISE, Kind.VIEW, Kind.STRUCTURAL, Kind.COMPOSITE)
-        and not op.random
-        and len(types) <= 8
-        and all(fix in _FIXES for _, fix in fixes)
-        and all(kind is tuple for (i, fix) in fixes if fix is resolve.as_longs for kind in (types[i],))
     )
 
 
-def _table(
-    op: OpDef, types: tuple[type, ...], lead: int, rest: tuple[Any, ...], fixes: Sequence[tuple[int, Any]]
-) -> Table:
+def _table(op: OpDef, form: Form) -> Table:
     entry = op.derivative
     composite = op.kind is Kind.COMPOSITE
     recorded = entry is not None and not composite and _is_recorded_natively(op, entry)
-    operation, number = _operation(op, types)
-    fixed = [Fix.NONE] * len(types)
-    for i, fix in fixes:
-        fixed[i] = _FIXES[fix]
-    for i in range(lead, len(types)) if lead >= 0 else ():
-        fixed[i] = Fix.LONG
+    operation = _operation(op, form)
+    settings = [i for i in op.settings if i < form.given] if operation >= 0 else []
     more: list[int] = []
 
     def append(words: Sequence[int]) -> int:
@@ -253,13 +295,14 @@ def _table(
     kind = node_class(entry) if recorded else None
     head = OpTable.words(
         op=id(op),
-        given=len(types),
-        fix_table=append([int(fix) for fix in fixed]),
-        lead=lead,
-        rest=id(rest),
-        tensors=sum(1 << i for i, kind in enumerate(types) if issubclass(kind, Tensor)),
+        given=form.given,
+        fix_table=append(form.fix_words()),
+        lead=form.lead,
+        rest=id(form.rest),
+        tensors=form.tensors,
         operation=operation,
-        number=number,
+        settings=len(settings),
+        setting_table=append([word for i in settings for word in (i, id(op.defaults[i]))]),
         is_view=op.kind is Kind.VIEW,
         through=composite and entry is None,
         recorded=recorded,
@@ -267,12 +310,10 @@ def _table(
         node_class=id(kind),
         targets=len(entry.targets) if recorded else 0,
         target_table=append(entry.targets) if recorded else 0,
-        plan_table=_append_plans(op, entry, len(types) if lead < 0 else lead, rest, append)
-        if recorded
-        else 0,
+        plan_table=_append_plans(op, entry, form, append) if recorded else 0,
     )
     table = np.array([*head, *more], np.int64).view(Table)
-    table.kept = (op, rest, entry, kind)
+    table.kept = (op, form, entry, kind)
     return table
 
 
@@ -280,51 +321,45 @@ def _is_recorded_natively(op: OpDef, entry: Entry) -> bool:
     returns = op.schema.returns
     return (
         not entry.any_lists
-        and len(entry.targets) <= 4
+        and len(entry.targets) <= MOST_TARGETS
         and len(returns) == 1
         and returns[0].type.is_tensor
         and (entry.outputs is None or 0 in entry.outputs)
     )
 
 
-def _append_plans(op: OpDef, entry: Entry, single: int, rest: tuple[Any, ...], append: Any) -> int:
+def _append_plans(op: OpDef, entry: Entry, form: Form, append: Callable[[Sequence[int]], int]) -> int:
     """A record for each set of targets; the place of the first."""
     records = []
     for mask in range(1 << len(entry.targets)):
         plan = entry.plan(mask)
         if plan.fetch is None:
             prepare_plan(plan)
-        pairs = []
-        for take, index, _ in plan.captures:
-            given = index < single
-            if take is Take.TENSOR and given:
-                pairs.append((Captured.TENSOR, index))
-            elif take is Take.VALUE and given:
-                pairs.append((Captured.ARGUMENT, index))
-            elif take is Take.VALUE and index >= len(op.schema.arguments) - len(rest):
-                pairs.append((Captured.CONSTANT, id(rest[index - len(op.schema.arguments)])))
-            else:
-                pairs = [None]
-                break
+        pairs = [_captured(op, form, capture) for capture in plan.captures]
         native = None not in pairs
-        place = append([word for pair in pairs for word in pair]) if native else 0
-        records.append(
-            PlanRecord.words(plan=id(plan), captures=len(pairs) if native else -1, capture_table=place)
-        )
+        place = append([word for pair in pairs if pair for word in pair]) if native else 0
+        count = len(pairs) if native else -1
+        records.append(PlanRecord.words(plan=id(plan), captures=count, capture_table=place))
     return append([word for record in records for word in record])
 
 
-def _operation(op: OpDef, types: tuple[type, ...]) -> tuple[int, int]:
-    """Which operation on arrays it is, and what its second operand is."""
+def _captured(op: OpDef, form: Form, capture: Capture) -> tuple[int, int] | None:
+    """How a value is saved; None: by Python."""
+    take, index, _ = capture
+    if take not in (Take.TENSOR, Take.VALUE):
+        return None
+    if form.plain(index):
+        return int(Captured.TENSOR if take is Take.TENSOR else Captured.ARGUMENT), index
+    after = index - len(op.schema.arguments) + len(form.rest)
+    if take is Take.VALUE and after >= 0:
+        return int(Captured.CONSTANT), id(form.rest[after])
+    return None
+
+
+def _operation(op: OpDef, form: Form) -> int:
+    """Which operation on arrays it is; -1: none."""
     name = _OPERATIONS.get(op.name)
-    if (
-        name is None
-        or len(types) > 2
-        or not issubclass(types[0], Tensor)
-        or (len(types) == 1) != (name == "neg")
-    ):
-        return -1, 0
-    if len(types) == 1:
-        return OPERATIONS.index(name), 3
-    number = 0 if issubclass(types[1], Tensor) else _NUMBERS.get(types[1], -1)
-    return (OPERATIONS.index(name), number) if number >= 0 else (-1, 0)
+    operands = 1 if name == "neg" else 2
+    if name is None or form.given < operands or not form.tensors & 1 or op.operands != tuple(range(operands)):
+        return -1
+    return OPERATIONS.index(name)

@@ -22,6 +22,8 @@ from .types import Callee
 ir = LazyModule("llvmlite.ir")
 
 LARGEST = 4096  # elements of arrays that are computed here; for more the kernels are quicker
+MOST_ARGUMENTS = 8  # that are looked up by their types
+TUPLE_ITEMS = 24  # bytes before the items of a tuple
 WHOLE = 0x0101  # flags of arrays: contiguous and aligned
 
 
@@ -44,7 +46,8 @@ class OpTable(Struct):
     rest: Ptr  # a tuple: what follows the arguments that are given
     tensors: I64  # bits of the arguments that are tensors
     operation: I64  # which of OPERATIONS it is; -1: none
-    number: I64  # of an operation: the second operand is 0 a tensor, 1 a float, 2 an int, 3 missing
+    settings: I64  # how many arguments must be their defaults, if an operation is to compute it
+    setting_table: I64  # place of pairs: which argument, and the default
     is_view: I64
     through: I64  # whether what it consists of is recorded, not itself
     recorded: I64  # whether calls can be recorded natively
@@ -56,7 +59,8 @@ class OpTable(Struct):
 
 
 def emit_native_dispatch(target: Target, binary: int, unary: int) -> str:
-    """The text of a module with `call_packet`, `get_method`, and special methods `binary_0`, `unary_0`, ..."""
+    """The text of a module with `call_packet`, `get_method`, `call_operator`, and special methods `binary_0`,
+    `unary_0`, ..."""
     module = ir.Module("rushlight_dispatch")
     kernels = emit_arithmetic(module, target)
     pointer, word = ir.PointerType(), ir.IntType(64)
@@ -68,12 +72,17 @@ def emit_native_dispatch(target: Target, binary: int, unary: int) -> str:
     compute, e = new("compute", pointer, pointer)
     compute.linkage = "internal"
     e.emit_compute(compute, kernels)
-    record, e = new("record", pointer, pointer, pointer, word)
+    record, e = new("record", pointer, pointer, pointer, pointer, word)
     record.linkage = "internal"
     e.emit_record(record, OpTable)
+    perform, e = new("perform", pointer, pointer, pointer)
+    perform.linkage = "internal"
+    e.emit_perform(perform, compute, record)
     dispatch, e = new("dispatch", pointer, pointer, word)
     dispatch.linkage = "internal"
-    e.emit_dispatch(dispatch, compute, record)
+    e.emit_dispatch(dispatch, perform)
+    function, e = new("call_operator", pointer, pointer, word)
+    e.emit_operator(function, perform)
     function, e = new("call_packet", pointer, pointer, word, pointer)
     e.emit_call(function, dispatch)
     function, e = new("get_method", pointer, pointer, word)
@@ -147,17 +156,55 @@ class DispatchEmitter(RecordEmitter):
         method = self.word(record, 1, self.pointer)
         b.ret(self.api("PyObject_Vectorcall", method, args, self.i64(given), self.null))
 
+    def emit_operator(self, function: Any, perform: Any) -> None:
+        """`call(op, args)` of an operator and the tuple of all its arguments."""
+        b = self.builder
+        _, words, given = function.args
+        found, otherwise, unknown = self.blocks("found", "otherwise", "unknown")
+        self.require(self.compare("==", given, 2), otherwise)
+        op, values = (self.word(words, i, self.pointer) for i in range(2))
+        table = self.api("PyDict_GetItemWithError", self.object("operators"), op)
+        self.require_object(table, unknown)
+        self.require(self.is_same(self.type_of(table), self.object("table_type")), otherwise)
+        self.require(self.is_same(self.type_of(values), self.object("tuple")), otherwise)
+        address = PyArray.at(self, table).data
+        size = self.api("PyTuple_Size", values)
+        self.require(self.is_same(size, OpTable.at(self, address).given), otherwise)
+        args = self.builder.gep(values, [self.i64(TUPLE_ITEMS)], source_etype=self.i8)
+        result = self.call(perform, [address, args, values])
+        b.cbranch(self.is_same(result, self.object("refused")), otherwise, found)
+        b.position_at_end(found)
+        b.ret(result)
+        b.position_at_end(otherwise)
+        self.api("PyErr_Clear")
+        b.ret(self.api("PyObject_Vectorcall", self.object("call_operator"), words, given, self.null))
+        b.position_at_end(unknown)
+        self.api("PyErr_Clear")
+        b.ret(self.api("PyObject_Vectorcall", self.object("meet"), words, given, self.null))
+
     # A call.
 
-    def emit_dispatch(self, function: Any, compute: Any, record: Any) -> None:
+    def emit_dispatch(self, function: Any, perform: Any) -> None:
         """`dispatch(memory, args, given)`: the result, or an error, or the object `refused`."""
         b = self.builder
         memory, self.args, self.given = function.args
-        refused, failed, run, computed, good = self.blocks("refused", "failed", "run", "computed", "good")
-        self.require(self.compare("==", self.word(self.object("paused"), 0), 0), refused)
-        self.require(self.compare("<=", self.given, 8), refused)
-        self.table_address = self._find(memory, refused)
+        refused = b.append_basic_block("refused")
+        self.require(self.compare("<=", self.given, MOST_ARGUMENTS), refused)
+        table = self._find(memory, refused)
+        b.ret(self.call(perform, [table, self.args, self.null]))
+        b.position_at_end(refused)
+        self.api("PyErr_Clear")
+        b.ret(self.object("refused"))
+
+    def emit_perform(self, function: Any, compute: Any, record: Any) -> None:
+        """`perform(table, args, values)`: the same, once the table is found; `values` is the tuple of all
+        arguments, if there is one already."""
+        b = self.builder
+        self.table_address, self.args, self.values_given = function.args
         self.table = OpTable.at(self, self.table_address)
+        self.given = self.table.given
+        refused, failed, run, computed = self.blocks("refused", "failed", "run", "computed")
+        self.require(self.compare("==", self.word(self.object("paused"), 0), 0), refused)
         self.require_attribute(self.object("ambient"), "keys", self.object("zero"), refused)
         live = self._live_tensors(refused)
         recording = self.local(self.i64)
@@ -166,10 +213,9 @@ class DispatchEmitter(RecordEmitter):
             self._check_modes(recording, refused)
         self._check_numbers(refused)
         result = self.local(self.pointer)
+        self.store(self.object("refused"), result)
         with self.when(self.compare(">=", self.table.operation, 0)):
             self.store(self.call(compute, [self.table_address, self.args]), result)
-        with self.when(self.compare("<", self.table.operation, 0)):
-            self.store(self.object("refused"), result)
         b.cbranch(self.is_same(self.load(result, self.pointer), self.object("refused")), run, computed)
         b.position_at_end(run)
         self.store(self._run(refused, failed), result)
@@ -178,13 +224,11 @@ class DispatchEmitter(RecordEmitter):
         made = self.load(result, self.pointer)
         self.require_object(made, failed)
         with self.when(self.is_true(self.load(recording, self.i64))):
-            done = self.call(record, [self.table_address, self.args, made, live])
+            done = self.call(record, [self.table_address, self.args, self.values_given, made, live])
             with self.when(self.is_null(done)):
                 self.api("Py_DecRef", made)
                 b.ret(self.null)
                 b.position_at_end(b.append_basic_block("never"))
-        b.branch(good)
-        b.position_at_end(good)
         b.ret(made)
         b.position_at_end(failed)
         b.ret(self.null)
@@ -218,6 +262,10 @@ class DispatchEmitter(RecordEmitter):
 
     def _look(self, i: Any, live: Any, refused: Any) -> Any:
         tensor = self.word(self.args, i, self.pointer)
+        missing = self.is_same(tensor, self.object("none"))
+        return self.branch(missing, lambda: [live], lambda: [self._look_at(tensor, i, live, refused)])[0]
+
+    def _look_at(self, tensor: Any, i: Any, live: Any, refused: Any) -> Any:
         keys = self.get(tensor, "_keys")
         self.require_object(keys, refused)
         self.api("Py_DecRef", keys)  # a small number, which stays
@@ -283,7 +331,7 @@ class DispatchEmitter(RecordEmitter):
         self.require_object(run, failed)
         self.api("Py_DecRef", run)  # the operator holds it
         self.require(self.not_(self.is_same(run, self.object("none"))), refused)
-        values = self.arguments(failed)
+        values = self.all_arguments(failed)
         words = self.stack_words(self.i64(2))
         self.put_word(self.table.op, words)
         self.put_word(values, self.word_address(words, 1))
@@ -302,6 +350,10 @@ class DispatchEmitter(RecordEmitter):
         self.held = self.stack_words(self.i64(2))
         for i in range(2):
             self.put_word(self.i64(0), self.word_address(self.held, i))
+        with self.loop(0, self.table.settings) as i:
+            pair = self.word_address(self.table_address, self.add(self.table.setting_table, self.mul(i, 2)))
+            given = self.word(self.args, self.word(pair, 0))
+            self.require(self.is_same(given, self.word(pair, 1)), release)
         first = self._array_of(0, release)
         array = PyArray.at(self, first)
         (count,) = self.fold(
@@ -392,20 +444,55 @@ class DispatchEmitter(RecordEmitter):
 
     def _second(self, first: Any, which: Any, release: Any) -> tuple[Any, Any]:
         """Where the second operand is, and by how much it advances."""
-        number = self.table.number
+        b = self.builder
         spread = self.local(ir.ArrayType(self.i64, 4))
         place, step = self.local(self.pointer), self.local(self.i64)
         self.store(PyArray.at(self, first).data, place)
         self.store(self.i64(1), step)
-        with self.when(self.compare("==", number, 0)):
-            second = self._array_of(1, release)
-            self._require_alike(first, second, release)
-            self.store(PyArray.at(self, second).data, place)
-        with self.when(self.or_(self.compare("==", number, 1), self.compare("==", number, 2))):
-            self._spread(self.word(self.args, 1, self.pointer), which, spread, release)
-            self.store(spread, place)
-            self.store(self.i64(0), step)
+        tensor, number, real, whole, done = self.blocks("tensor", "number", "real", "whole", "done")
+        two = self.compare("!=", self.table.operation, OPERATIONS.index("neg"))
+        start = b.append_basic_block("two")
+        b.cbranch(two, start, done)
+        b.position_at_end(start)
+        value = self.word(self.args, 1, self.pointer)
+        b.cbranch(self.has_bit(self.table.tensors, 2), tensor, number)
+        b.position_at_end(tensor)
+        second = self._array_of(1, release)
+        self._require_alike(first, second, release)
+        self.store(PyArray.at(self, second).data, place)
+        b.branch(done)
+        b.position_at_end(number)
+        self.store(spread, place)
+        self.store(self.i64(0), step)
+        is_int = self.is_same(self.type_of(value), self.object("int"))
+        is_float = self.is_same(self.type_of(value), self.object("float"))
+        integral = self.compare("==", which, DTYPES.index("int64"))
+        self.require(self.or_(is_int, self.and_(is_float, self.not_(integral))), release)
+        b.cbranch(integral, whole, real)
+        b.position_at_end(whole)
+        overflow = self.local(self.i32)
+        word = self.api("PyLong_AsLongLongAndOverflow", value, overflow)
+        self.require(self.compare("==", self.load(overflow, self.i32), 0), release)
+        for k in range(4):
+            self.store(word, self.word_address(spread, k))
+        b.branch(done)
+        b.position_at_end(real)
+        self._spread_real(value, which, spread, release)
+        b.branch(done)
+        b.position_at_end(done)
         return self.load(place, self.pointer), self.load(step, self.i64)
+
+    def _spread_real(self, value: Any, which: Any, place: Any, release: Any) -> None:
+        """A number, in a vector of equal elements."""
+        real = self.api("PyFloat_AsDouble", value)
+        self.require(self.is_null(self.api("PyErr_Occurred")), release)
+        with self.when(self.compare("==", which, DTYPES.index("float64"))):
+            for k in range(4):
+                self.store(real, self.word_address(place, k))
+        with self.when(self.compare("==", which, DTYPES.index("float32"))):
+            narrow = self.builder.fptrunc(real, ir.FloatType())
+            for k in range(8):
+                self.store(narrow, self.address(place, k, ir.FloatType()))
 
     def _require_alike(self, first: Any, second: Any, release: Any) -> None:
         a, b = PyArray.at(self, first), PyArray.at(self, second)
@@ -413,27 +500,6 @@ class DispatchEmitter(RecordEmitter):
         self.require(self.compare("==", a.rank, b.rank), release)
         with self.loop(0, self.builder.sext(a.rank, self.i64)) as k:
             self.require(self.is_same(self.word(a.dims, k), self.word(b.dims, k)), release)
-
-    def _spread(self, value: Any, which: Any, place: Any, release: Any) -> None:
-        """A number, in a vector of equal elements."""
-        integral = self.compare("==", which, DTYPES.index("int64"))
-        with self.when(integral):
-            self.require(self.compare("==", self.table.number, 2), release)
-            overflow = self.local(self.i32)
-            word = self.api("PyLong_AsLongLongAndOverflow", value, overflow)
-            self.require(self.compare("==", self.load(overflow, self.i32), 0), release)
-            for k in range(4):
-                self.store(word, self.word_address(place, k))
-        with self.when(self.not_(integral)):
-            real = self.api("PyFloat_AsDouble", value)
-            self.require(self.is_null(self.api("PyErr_Occurred")), release)
-            with self.when(self.compare("==", which, DTYPES.index("float64"))):
-                for k in range(4):
-                    self.store(real, self.word_address(place, k))
-            with self.when(self.compare("==", which, DTYPES.index("float32"))):
-                narrow = self.builder.fptrunc(real, ir.FloatType())
-                for k in range(8):
-                    self.store(narrow, self.address(place, k, ir.FloatType()))
 
     def _kernel_table(self, kernels: dict[tuple[str, str], Any]) -> Any:
         """The addresses of kernels, by operation and dtype; 0 where there is none."""

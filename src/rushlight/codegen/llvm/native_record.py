@@ -42,7 +42,12 @@ OBJECTS = (
     "Tensor",
     "ndarray",
     "int",
+    "float",
+    "tuple",
     "table_type",
+    "operators",
+    "call_operator",
+    "meet",
     "ambient",
     "modes",
     "zero",
@@ -111,6 +116,16 @@ class RecordEmitter(ObjectEmitter):
     table_address: Any
     args: Any
     given: Any
+    values_given: Any
+
+    def all_arguments(self, failed: Any) -> Any:
+        """A tuple of all arguments of the operator, of which a reference is held then."""
+
+        def held() -> list[Any]:
+            self.api("Py_IncRef", self.values_given)
+            return [self.values_given]
+
+        return self.branch(self.is_null(self.values_given), lambda: [self.arguments(failed)], held)[0]
 
     def tuple_of(self, items: list[Any], failed: Any) -> Any:
         """A tuple that takes over the references to its items."""
@@ -158,9 +173,9 @@ class RecordEmitter(ObjectEmitter):
     # Recording.
 
     def emit_record(self, function: Any, layout: Any) -> None:
-        """`record(table, args, result, live)`: null if there was an error."""
+        """`record(table, args, values, result, live)`: null if there was an error."""
         b = self.builder
-        self.table_address, self.args, result, live = function.args
+        self.table_address, self.args, self.values_given, result, live = function.args
         self.table = layout.at(self, self.table_address)
         self.given = self.table.given
         failed, dropped, done = self.blocks("failed", "dropped", "done")
@@ -332,7 +347,7 @@ class RecordEmitter(ObjectEmitter):
         return self.branch(self.compare("==", count, 0), nothing, several)[0]
 
     def _ask_values(self, plan: Any, result: Any, failed: Any) -> Any:
-        values = self.arguments(failed)
+        values = self.all_arguments(failed)
         self.api("Py_IncRef", result)
         results = self.tuple_of([result], failed)
         words = self.stack_words(self.i64(3))
@@ -353,8 +368,9 @@ class RecordEmitter(ObjectEmitter):
             constant = self.compare("==", kind, int(Captured.CONSTANT))
             place = self.select(constant, self.word_address(pair, 1), self.word_address(self.args, which))
             value = self.load(place, self.pointer)
+            there = self.not_(self.is_same(value, self.object("none")))
             (item,) = self.branch(
-                self.compare("==", kind, int(Captured.TENSOR)),
+                self.and_(there, self.compare("==", kind, int(Captured.TENSOR))),
                 lambda value=value: [self._with_version(value, failed)],
                 lambda value=value: [self._taken(value)],
             )
