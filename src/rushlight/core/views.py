@@ -55,6 +55,18 @@ def run_view(op: OpDef, args: Arguments) -> Any:
     return _several(op, tuple([_remembered_view(op, args, source, geometry) for geometry in known]))
 
 
+def geometry_of(op: OpDef, args: Arguments) -> Any:
+    """What is remembered of such a view: its geometry, or a tuple of several; None if nothing is."""
+    source = args[0]
+    array = source._array
+    if array is None or source._spec is not None or source._keys & (LAZY | QUANTIZED):
+        return None
+    try:
+        return op.plans.get((array.shape, array.strides, source._strides, source.dtype, args[1:]))
+    except TypeError:
+        return None
+
+
 def _run_rule(op: OpDef, args: Arguments, source: Tensor) -> Any:
     specs = op.rule(args)  # type: ignore[misc]
     if isinstance(specs, Spec):

@@ -12,7 +12,6 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from ..autograd.saved import OpNode, capture_values, node_class
 from ..autograd.saved import prepare as prepare_plan
 from ..autograd.tape import sequence
 from ..codegen.llvm.native_arithmetic import DTYPES, OPERATIONS
-from ..codegen.llvm.native_dispatch import MOST_ARGUMENTS, Fix, OpTable, emit_native_dispatch
+from ..codegen.llvm.native_dispatch import MOST_ARGUMENTS, OpTable, emit_native_dispatch
 from ..codegen.llvm.native_record import FUNCTIONS, NAMES, OBJECTS, SLOTS, Captured, PlanRecord
 from ..core import dispatch, dtypes, resolve
 from ..core.dispatch import AMBIENT, Arguments
@@ -34,18 +33,11 @@ from ..core.tensor import Tensor
 from ..derivatives.declare import Capture, Entry, Take
 from .engine import engine
 from .invoke import MethodDef, available, c_functions
+from .native_views import FIXES, Fixes, Form, Table, has_slots, meet_view, new_slots
 
 METH_KEYWORDS, METH_NOARGS, METH_O, METH_FASTCALL = 0x0002, 0x0004, 0x0008, 0x0080
-_FIXES = {resolve.as_long: Fix.LONG, resolve.as_one_long: Fix.ONE_LONG, resolve.as_longs: Fix.LONGS}
 _OPERATIONS = {f"{name}{overload}": name for name in OPERATIONS for overload in ("", ".Tensor", ".Scalar")}
 MOST_TARGETS = 4  # arguments with a gradient, of operators that are recorded natively
-Fixes = Sequence[tuple[int, Any]]
-
-
-class Table(np.ndarray):
-    """The words of a table; `kept` is what they are addresses of."""
-
-    kept: Any = None
 
 
 # Special methods of two operands and of one, and the packet of each: a function, or if that is None a method.
@@ -109,6 +101,7 @@ class _Installed:
             "operators": self.operators,
             "call_operator": dispatch.call_operator,
             "meet": meet,
+            "meet_view": meet_view,
             "ambient": AMBIENT,
             "modes": MODES,
             "zero": 0,
@@ -227,7 +220,7 @@ def learn(
         and not packet.inplace
         and op.result_names is None
         and len(types) <= MOST_ARGUMENTS
-        and all(fix in _FIXES for _, fix in fixes)
+        and all(fix in FIXES for _, fix in fixes)
         and all(types[i] is tuple for i, fix in fixes if fix is resolve.as_longs)
     )
     if "_fast" not in packet.__dict__:
@@ -245,30 +238,6 @@ def meet(op: OpDef, args: Arguments) -> Any:
     form = Form(len(op.schema.arguments), tensors, -1, (), ())
     _installed.operators[op] = _table(op, form) if _runs_natively(op) else False
     return dispatch.call_operator(op, args)
-
-
-@dataclass(frozen=True)
-class Form:
-    """How arguments are given: as in `OpTable`."""
-
-    given: int
-    tensors: int
-    lead: int
-    rest: Arguments
-    fixes: Fixes
-
-    def fix_words(self) -> list[int]:
-        words = [int(Fix.NONE)] * self.given
-        for i, fix in self.fixes:
-            words[i] = int(_FIXES[fix])
-        for i in range(self.lead, self.given) if self.lead >= 0 else ():
-            words[i] = int(Fix.LONG)
-        return words
-
-    def plain(self, i: int) -> bool:
-        """Whether an argument is just what is given in its place."""
-        single = self.given if self.lead < 0 else self.lead
-        return i < single and self.fix_words()[i] in (Fix.NONE, Fix.LONG, Fix.LONGS)
 
 
 def _runs_natively(op: OpDef) -> bool:
@@ -293,6 +262,7 @@ def _table(op: OpDef, form: Form) -> Table:
         return OpTable.word_count() + len(more) - len(words)
 
     kind = node_class(entry) if recorded else None
+    slots = new_slots() if has_slots(op) else None
     head = OpTable.words(
         op=id(op),
         given=form.given,
@@ -304,6 +274,8 @@ def _table(op: OpDef, form: Form) -> Table:
         settings=len(settings),
         setting_table=append([word for i in settings for word in (i, id(op.defaults[i]))]),
         is_view=op.kind is Kind.VIEW,
+        view_slots=0 if slots is None else slots.__array_interface__["data"][0],
+        itself=0,
         through=composite and entry is None,
         recorded=recorded,
         entry=id(entry),
@@ -313,7 +285,8 @@ def _table(op: OpDef, form: Form) -> Table:
         plan_table=_append_plans(op, entry, form, append) if recorded else 0,
     )
     table = np.array([*head, *more], np.int64).view(Table)
-    table.kept = (op, form, entry, kind)
+    table[OpTable.offset_of("itself") // 8] = id(table)
+    table.kept, table.form, table.slots = (op, entry, kind), form, slots
     return table
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from ...core.lazy import LazyModule
 from ...runtime.target import Target
 from .native_arithmetic import COMPARISONS, DTYPES, OPERATIONS, emit_arithmetic
-from .native_record import RecordEmitter
+from .native_views import ViewEmitter
 from .python_objects import PyArray
 from .struct import I64, Ptr, Struct
 from .types import Callee
@@ -49,6 +49,8 @@ class OpTable(Struct):
     settings: I64  # how many arguments must be their defaults, if an operation is to compute it
     setting_table: I64  # place of pairs: which argument, and the default
     is_view: I64
+    view_slots: Ptr  # of a view whose geometry may be known: its slots; else null
+    itself: Ptr  # the object that holds the table
     through: I64  # whether what it consists of is recorded, not itself
     recorded: I64  # whether calls can be recorded natively
     entry: Ptr
@@ -75,9 +77,12 @@ def emit_native_dispatch(target: Target, binary: int, unary: int) -> str:
     record, e = new("record", pointer, pointer, pointer, pointer, word)
     record.linkage = "internal"
     e.emit_record(record, OpTable)
+    view, e = new("view", pointer, pointer, pointer, pointer)
+    view.linkage = "internal"
+    e.emit_view(view, OpTable)
     perform, e = new("perform", pointer, pointer, pointer)
     perform.linkage = "internal"
-    e.emit_perform(perform, compute, record)
+    e.emit_perform(perform, compute, view, record)
     dispatch, e = new("dispatch", pointer, pointer, word)
     dispatch.linkage = "internal"
     e.emit_dispatch(dispatch, perform)
@@ -94,7 +99,7 @@ def emit_native_dispatch(target: Target, binary: int, unary: int) -> str:
     return str(module)
 
 
-class DispatchEmitter(RecordEmitter):
+class DispatchEmitter(ViewEmitter):
     """Emits the functions."""
 
     # Entries.
@@ -196,7 +201,7 @@ class DispatchEmitter(RecordEmitter):
         self.api("PyErr_Clear")
         b.ret(self.object("refused"))
 
-    def emit_perform(self, function: Any, compute: Any, record: Any) -> None:
+    def emit_perform(self, function: Any, compute: Any, view: Any, record: Any) -> None:
         """`perform(table, args, values)`: the same, once the table is found; `values` is the tuple of all
         arguments, if there is one already."""
         b = self.builder
@@ -216,6 +221,10 @@ class DispatchEmitter(RecordEmitter):
         self.store(self.object("refused"), result)
         with self.when(self.compare(">=", self.table.operation, 0)):
             self.store(self.call(compute, [self.table_address, self.args]), result)
+        slots = self.table.view_slots
+        with self.when(self.not_(self.is_null(slots))):
+            made = self.call(view, [self.table_address, self.args, self.values_given, slots])
+            self.store(made, result)
         b.cbranch(self.is_same(self.load(result, self.pointer), self.object("refused")), run, computed)
         b.position_at_end(run)
         self.store(self._run(refused, failed), result)
@@ -327,15 +336,19 @@ class DispatchEmitter(RecordEmitter):
 
     def _run(self, refused: Any, failed: Any) -> Any:
         """Run the operator below autograd on all its arguments."""
-        run = self.get(self.table.op, "run")
+        none = self.is_null(self.table.view_slots)
+        (run,) = self.branch(
+            none, lambda: [self.get(self.table.op, "run")], lambda: [self._taken(self.object("meet_view"))]
+        )
         self.require_object(run, failed)
-        self.api("Py_DecRef", run)  # the operator holds it
+        self.api("Py_DecRef", run)  # others hold it
         self.require(self.not_(self.is_same(run, self.object("none"))), refused)
         values = self.all_arguments(failed)
-        words = self.stack_words(self.i64(2))
-        self.put_word(self.table.op, words)
-        self.put_word(values, self.word_address(words, 1))
-        result = self.api("PyObject_Vectorcall", run, words, self.i64(2), self.null)
+        words = self.stack_words(self.i64(3))
+        for i, word in enumerate((self.table.op, values, self.table.itself)):
+            self.put_word(word, self.word_address(words, i))
+        count = self.select(none, self.i64(2), self.i64(3))
+        result = self.api("PyObject_Vectorcall", run, words, count, self.null)
         self.api("Py_DecRef", values)
         return result
 

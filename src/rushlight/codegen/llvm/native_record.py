@@ -35,6 +35,16 @@ NAMES = (
     "anomaly",
     "silent",
     "saved_hooks",
+    "_strides",
+    "_storage",
+    "_offset",
+    "storage_object",
+    "buffer",
+    "version_counter",
+    "_view_of",
+    "_creation",
+    "_seen_version",
+    "no_grad",
 )
 # What a node keeps in slots: the table has the places of these in bytes.
 SLOTS = ("_next", "_meta", "_sequence", "_hooks", "_trace", "entry", "plan", "counts", "saved")
@@ -48,6 +58,7 @@ OBJECTS = (
     "operators",
     "call_operator",
     "meet",
+    "meet_view",
     "ambient",
     "modes",
     "zero",
