@@ -12,7 +12,7 @@ from typing import Any
 
 from ..core.dispatch import run_name
 from ..core.modes import MODES
-from ..core.tensor import AUTOGRAD, META_DEVICE, Tensor, copied_object
+from ..core.tensor import AUTOGRAD, META_DEVICE, Tensor, copied_object, is_whole
 from ..derivatives.declare import ALL, GRADS, NEEDS, Capture, Entry, Plan, Take
 from .tape import FREED, Edge, Meta, Node, accumulator, running_node, sequence, where_made
 
@@ -167,6 +167,11 @@ def save_output(tensor: Any) -> Any:
         return None
     if MODES.saved_hooks:
         return Packed(tensor, MODES.saved_hooks[-1], True)
+    if type(tensor) is Tensor and not tensor._keys & ~AUTOGRAD and is_whole(tensor) and tensor._storage is None:
+        plain: Tensor = object.__new__(Tensor)
+        plain._array, plain.dtype, plain._versions = tensor._array, tensor.dtype, tensor.version_counter
+        if tensor._tangents is None and not tensor._foreign:
+            return (plain, plain._versions.value)
     copy = shallow_copy(tensor)
     if copy._tangents:
         copy._keys |= AUTOGRAD

@@ -32,6 +32,13 @@ _SHORT = 32  # lists at least this long are never taken for a tuple
 
 def get_item(self: Tensor, index: Any) -> Any:
     """`self[index]`: a view where the index is basic, a copy otherwise."""
+    array = self._array
+    if (
+        array is not None
+        and self._spec is None
+        and (found := _numbers_only(self, array.shape, index)) is not None
+    ):
+        return found
     viewed, advanced = apply_basic(self, index)
     if advanced:
         return run_name("index.Tensor", viewed, advanced)
@@ -104,6 +111,25 @@ def _lone_mask(target: Tensor, indices: tuple[Tensor | None, ...]) -> Tensor | N
 
 
 # The parts of an index.
+
+
+def _numbers_only(tensor: Tensor, shape: tuple[int, ...], index: Any) -> Tensor | None:
+    """The view for an index of ints inside of the bounds and slices; None for any other."""
+    items = index if type(index) is tuple else (index,)
+    if len(items) > len(shape):
+        return None
+    result, dim = tensor, 0
+    for item, size in zip(items, shape, strict=False):
+        if type(item) is int:
+            if not -size <= item < size:
+                return None
+            result = run_name("select.int", result, dim, item)
+        elif type(item) is slice:
+            result = _slice(result, dim, item)
+            dim += 1
+        else:
+            return None
+    return run_name("alias", tensor) if result is tensor else result
 
 
 def apply_basic(self: Tensor, index: Any) -> tuple[Tensor, tuple[Tensor | None, ...]]:

@@ -236,6 +236,13 @@ def _call_named_inplace(op: OpDef, args: Arguments, written: list[int]) -> Any:
 def _call_list_inplace(op: OpDef, args: Arguments) -> Any:
     """`op` of a list with every tensor of it overwritten by its result; returns the list."""
     targets, name = args[0], f"{op.public_name}_"
+    if _are_written_plainly(targets):
+        results = call(op, args)
+        if all([_fits_plainly(*pair) for pair in zip(targets, results, strict=True)]):
+            for target, result in zip(targets, results, strict=True):
+                np.copyto(target._array, result._array)
+                target.version_counter.value += 1
+            return list(targets)
     for target in targets:
         check_target(target, name, op.api)
     values = targets
@@ -251,6 +258,32 @@ def _call_list_inplace(op: OpDef, args: Arguments) -> Any:
     for target, result in zip(targets, results, strict=True):
         assign(target, result)
     return list(targets)
+
+
+def _are_written_plainly(targets: Any) -> bool:
+    """Whether nobody asks about writes to these tensors, each of which owns its memory."""
+    if AMBIENT.keys or MODES.grad or MODES.dual_levels:
+        return False
+    for target in targets:
+        array = target._array
+        if (
+            array is None
+            or target._keys & ~AUTOGRAD
+            or target._inference
+            or target._base is not None
+            or not array.flags.carray
+        ):
+            return False
+    return True
+
+
+def _fits_plainly(target: Tensor, result: Tensor) -> bool:
+    return (
+        not result._keys & ~AUTOGRAD
+        and result.dtype is target.dtype
+        and result._array is not None
+        and result._array.shape == target._array.shape  # type: ignore[union-attr]
+    )
 
 
 def _with_kept_values(op: OpDef, args: Arguments) -> Arguments:

@@ -220,11 +220,14 @@ def _finished(result: Any, dtype: np.dtype, operands: Sequence[Any]) -> Tensor:
     """`result` rounded to `dtype`, in the memory order of the operands: the one that the shape rule tells."""
     if result.dtype is not dtype and result.dtype != dtype:
         result = quietly(result.astype, dtype)
-    if result.ndim > 1:
-        tensors = [o for o in operands if isinstance(o, Tensor)]
-        # NumPy does not look at the strides of dimensions of size 1, which decide where they are expanded
-        if result.size and any(_of_other_order(t, result.shape) for t in tensors):
-            result = _in_order(result, _strides(result.shape, tensors))
+    if result.ndim > 1 and result.size:
+        shape = result.shape
+        for operand in operands:
+            # NumPy does not look at the strides of dimensions of size 1, which decide where they are expanded
+            if isinstance(operand, Tensor) and _of_other_order(operand, shape):
+                tensors = [o for o in operands if isinstance(o, Tensor)]
+                result = _in_order(result, _strides(shape, tensors))
+                break
     return wrap(result)
 
 

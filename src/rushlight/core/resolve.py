@@ -150,9 +150,16 @@ def as_longs(value: Sequence[Any]) -> Any:
     return tuple(value) or None
 
 
+def _as_numbers(value: Sequence[Any]) -> Any:
+    for item in value:
+        if type(item) is not float and type(item) is not int:
+            return None
+    return tuple(value) or None
+
+
 def _as_tensors(value: Sequence[Any]) -> Any:
     for item in value:
-        if type(item) is not Tensor:
+        if not isinstance(item, Tensor) or item._overrides:
             return None
     return tuple(value) or None
 
@@ -355,7 +362,9 @@ class Packet:
             return NO_MATCH
         if type_.base == "int" and all(type(v) is int for v in value):
             return as_longs
-        return _as_tensors if type_.base == "Tensor" and all(type(v) is Tensor for v in value) else NO_MATCH
+        if type_.base == "Scalar":
+            return NO_MATCH if _as_numbers(value) is None else _as_numbers
+        return _as_tensors if type_.base == "Tensor" and _as_tensors(value) is not None else NO_MATCH
 
     def _no_match(self, args: tuple[Any, ...], kwargs: dict[str, Any], problems: Sequence[str]) -> str:
         given = [_kind(a) for a in args] + [f"{k}={_kind(v)}" for k, v in kwargs.items()]

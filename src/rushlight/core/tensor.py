@@ -426,6 +426,12 @@ def wrap(array: Any) -> Tensor:
     return tensor
 
 
+def is_whole(tensor: Tensor) -> bool:
+    """Whether it is surely contiguous: with data of its own, and no view."""
+    array = tensor._array
+    return array is not None and tensor._strides is None and tensor._spec is None and array.flags.c_contiguous
+
+
 def copied_object(tensor: Tensor) -> Tensor:
     """Another object of the same class with the same fields."""
     copy = _new(type(tensor))

@@ -9,9 +9,9 @@ from typing import Any
 from ..core.dispatch import run_name
 from ..core.errors import check
 from ..core.registry import FUNCTION, INTERNAL, METHOD, OUT, composite
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, is_whole
+from ..core.tokens import contiguous_format, preserve_format
 from ..core.tokens import memory_format as MemoryFormat
-from ..core.tokens import preserve_format
 
 
 @composite(
@@ -19,6 +19,8 @@ from ..core.tokens import preserve_format
 )
 def contiguous(self: Tensor, memory_format: MemoryFormat) -> Tensor:
     """The tensor itself where its memory already has that order."""
+    if memory_format is contiguous_format and is_whole(self):
+        return self
     if memory_format is preserve_format or self.is_contiguous(memory_format):
         return self
     return run_name("clone", self, memory_format)

@@ -12,7 +12,7 @@ from ..core.errors import check
 from ..core.registry import FUNCTION, INPLACE_METHOD, INTERNAL, METHOD, OUT, REGISTRY, Kind, OpDef, composite
 from ..core.schema import Argument
 from ..core.shapes import Shape, Spec, infer_size, view_strides, wrap_dim, wrap_dims
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, is_whole
 from ..core.tokens import contiguous_format
 
 # Shape.
@@ -20,6 +20,8 @@ from ..core.tokens import contiguous_format
 
 @composite("reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)")
 def reshape(self: Tensor, shape: Shape) -> Tensor:
+    if is_whole(self):
+        return run_name("view", self, shape)
     shape = infer_size(shape, self.numel())
     if view_strides(self.shape, self.strides(), shape) is not None:
         return run_name("view", self, shape)

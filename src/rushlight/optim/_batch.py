@@ -110,9 +110,7 @@ class Batch:
         """Count the step; how many there were, for each parameter: numbers, or 0-d tensors in a capture."""
         steps = [state["step"] for state in self.states]
         if not capturing():
-            for step in steps:
-                step.add_(1)
-            return [step.item() for step in steps]
+            return [_counted(step) for step in steps]
         counted = foreach.add(steps, 1)
         foreach.copy_(steps, counted)
         # single precision would spoil 1 - 0.999**step
@@ -139,6 +137,16 @@ class Batch:
     def spread(self, value: Any) -> Any:
         """A hyperparameter as an operand of a foreach operator: a tensor is repeated for every element."""
         return [value] * len(self.params) if isinstance(value, Tensor) else value
+
+
+def _counted(step: Tensor) -> Any:
+    """Count a step; how many there were."""
+    array = step._array
+    if array is None or step._keys or AMBIENT.keys or not array.flags.carray:
+        return step.add_(1).item()
+    array += 1
+    step.version_counter.value += 1
+    return array.item()
 
 
 def new_step(value: float = 0.0) -> Tensor:
