@@ -200,8 +200,40 @@ def _run_composite(op: OpDef, args: Arguments) -> Any:
     return output if output.dtype is result else output.to(result)
 
 
+# Families whose rules look at nothing but geometries, dtypes and numbers, and say the same of the same; those of
+# var and std also warn.
+_PURE = frozenset(("matmul", "reduction", "conv", "pooling", "activation", "shape"))
+_MOST_SPECS = 1024  # that are remembered of one operator
+
+
+def _specs_of(op: OpDef, args: Arguments) -> Any:
+    """What the shape rule says, remembered for plain tensors."""
+    key: list[Any] = []
+    pure = op.family in _PURE and not op.data_dependent and not op.list_positions
+    for value in args if pure else ():
+        if isinstance(value, Tensor):
+            array = value._array
+            if array is None or value._keys & ~AUTOGRAD or value._spec is not None:
+                return op.rule(args)  # type: ignore[misc]
+            key += (array.shape, array.strides, value._strides, value.dtype)
+        else:
+            key += (type(value), value)  # since True == 1 == 1.0
+    known = tuple(key)
+    try:
+        specs = op.plans.get(known) if pure else None
+    except TypeError:  # what cannot be looked up
+        return op.rule(args)  # type: ignore[misc]
+    if specs is None:
+        specs = op.rule(args)  # type: ignore[misc]
+        if pure and not op.schema.name.startswith(("var", "std")):
+            if len(op.plans) >= _MOST_SPECS:
+                op.plans.clear()
+            op.plans[known] = specs
+    return specs
+
+
 def _run_structural(op: OpDef, args: Arguments) -> Any:
-    specs = op.rule(args)  # type: ignore[misc]
+    specs = _specs_of(op, args)
     if op.kernel is None:
         raise NotImplementedError(f"{op.name} has no kernel")
     reads = op.kernel_reads

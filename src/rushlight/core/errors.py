@@ -6,6 +6,7 @@ written.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import NoReturn
 
@@ -63,6 +64,15 @@ def warn_once(message: str, stacklevel: int) -> None:
     if WARNINGS.always or message not in WARNINGS.given:
         WARNINGS.given.add(message)
         warnings.warn(message, UserWarning, stacklevel=stacklevel + 1)
+
+
+def warn_user(message: str) -> None:
+    """Warn at the line of the program that called the package, however many calls lie in between."""
+    level = 2
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("rushlight."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, UserWarning, stacklevel=level)
 
 
 def fail(message: str, error: type[Exception] = RuntimeError) -> NoReturn:

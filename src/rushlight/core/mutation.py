@@ -238,7 +238,7 @@ def _call_list_inplace(op: OpDef, args: Arguments) -> Any:
     targets, name = args[0], f"{op.public_name}_"
     if _are_written_plainly(targets):
         results = call(op, args)
-        if all([_fits_plainly(*pair) for pair in zip(targets, results, strict=True)]):
+        if all(_fits_plainly(*pair) for pair in zip(targets, results, strict=True)):
             for target, result in zip(targets, results, strict=True):
                 np.copyto(target._array, result._array)
                 target.version_counter.value += 1

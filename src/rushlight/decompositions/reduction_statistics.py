@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core.dispatch import AMBIENT, read_array, readable, run_name
 from ..core.dtypes import DTYPES, Category
-from ..core.errors import check
+from ..core.errors import check, warn_user
 from ..core.registry import FUNCTION, METHOD, OUT, Api, composite
 from ..core.shapes import wrap_dim
 from ..core.tensor import Tensor
@@ -215,11 +214,9 @@ def _degrees(mass: Any, correction: int, weight: Tensor | None, aweights: Tensor
     else:
         known, result = factor <= 0, max(factor, 0)
     if known:
-        warnings.warn(
+        warn_user(
             "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number "
-            "of observations.",
-            UserWarning,
-            stacklevel=6,
+            "of observations."
         )
     return result
 

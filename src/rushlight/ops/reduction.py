@@ -6,14 +6,13 @@ Extremes and order statistics are in reduction_extremes.py, histograms and segme
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from ..core.data_sizes import is_data
 from ..core.dtype_promotion import promote_types
 from ..core.dtypes import DTYPES, Category, DType, get_default_dtype
-from ..core.errors import check
+from ..core.errors import check, warn_user
 from ..core.registry import FUNCTION, METHOD, OUT, Api, define
 from ..core.shapes import Spec, numel, reduced_shape, wrap_dims
 from ..core.tensor import Tensor
@@ -131,10 +130,9 @@ def variance_rule(self: Tensor, dim: Dims, correction: Any, keepdim: bool, name:
     results = numel(out.known_shape())
     samples = self.numel() // results if results else 0
     if samples - (1 if correction is None else correction) <= 0:
-        warnings.warn(
+        warn_user(
             f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the "
-            f"reduction factor (input numel divided by output numel), which is {samples}.",
-            stacklevel=6,
+            f"reduction factor (input numel divided by output numel), which is {samples}."
         )
     return out
 
