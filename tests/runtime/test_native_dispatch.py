@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,80 @@ def test_arithmetic_has_the_bits_of_numpy(method: str, dtype: str) -> None:
     assert all(same_bits(t.numpy(), np.negative(values(dtype, 9, 0))) for t in negated)
 
 
+@contextlib.contextmanager
+def in_python() -> Iterator[None]:
+    """Calls run as if there were no native ones."""
+    plain, dispatch.run_call = dispatch.run_call, dispatch.call_operator
+    paused = native_dispatch._installed.paused  # type: ignore[union-attr]
+    paused[0] = 1
+    try:
+        yield
+    finally:
+        dispatch.run_call, paused[0] = plain, 0
+
+
+LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "whole": lambda t: t,
+    "transposed": lambda t: t.transpose(-1, -2),
+    "columns": lambda t: t[..., 1:3],
+    "rows": lambda t: t[..., ::2, :],
+    "every other": lambda t: t[..., ::2],
+    "first": lambda t: t[0],
+    "column": lambda t: t[..., :1],
+    "row": lambda t: t[..., :1, :],
+    "expanded": lambda t: t[:1].expand(t.shape),
+    "permuted": lambda t: t.permute(1, 0, 2),
+    "one": lambda t: t[1, 1, 1],
+    "empty": lambda t: t[..., 4:],
+    "unsqueezed": lambda t: t[0].unsqueeze(0),
+}
+
+
+def outcome(call: Callable[[], Any]) -> Any:
+    try:
+        found = call()
+    except Exception as error:
+        return type(error), str(error)
+    return found.numpy(), found.stride(), found.shape, found.dtype
+
+
+@pytest.mark.parametrize("right", LAYOUTS)
+@pytest.mark.parametrize("left", LAYOUTS)
+def test_layouts(left: str, right: str) -> None:
+    for dtype in ("float32", "int64"):
+        a = rushlight.from_numpy(values(dtype, 64, 0).reshape(4, 4, 4))
+        b = rushlight.from_numpy(values(dtype, 64, 1).reshape(4, 4, 4))
+        a, b = LAYOUTS[left](a), LAYOUTS[right](b)
+        for method in ("__add__", "__mul__", "__lt__"):
+            for other in (b, 3):
+                with in_python():
+                    expected = outcome(lambda other=other, method=method: getattr(a, method)(other))
+                for _ in range(2):
+                    found = outcome(lambda other=other, method=method: getattr(a, method)(other))
+                    assert found[1:] == expected[1:], (dtype, method)
+                    assert found[0] is expected[0] or same_bits(found[0], expected[0]), (dtype, method)
+
+
+@pytest.mark.parametrize("right", LAYOUTS)
+@pytest.mark.parametrize("left", LAYOUTS)
+def test_writes(left: str, right: str) -> None:
+    def written(shared: bool, method: str, number: bool) -> Any:
+        base = rushlight.from_numpy(values("float32", 64, 0).reshape(4, 4, 4)).clone()
+        other = base if shared else rushlight.from_numpy(values("float32", 64, 1).reshape(4, 4, 4)).clone()
+        a, b = LAYOUTS[left](base), LAYOUTS[right](other)
+        found = outcome(lambda: getattr(a, method)(2.5 if number else b))
+        return base.numpy(), base._version, a._version, b._version, found[1:]
+
+    for shared in (False, True):
+        for method in ("add_", "mul_", "__isub__"):
+            for number in (False, True):
+                with in_python():
+                    expected = written(shared, method, number)
+                for _ in range(2):
+                    found = written(shared, method, number)
+                    assert found[1:] == expected[1:] and same_bits(found[0], expected[0]), (shared, method)
+
+
 x, y, m = rushlight.ones(4), rushlight.ones(4), rushlight.ones(4, 6)
 g, h = rushlight.ones(4, requires_grad=True), rushlight.ones(4, 6, requires_grad=True)
 part = m[1:3]
@@ -110,6 +185,10 @@ CALLS: dict[str, Callable[[], Any]] = {
     "reduction recorded": lambda: h.sum(1),
     "product recorded": lambda: h @ m.t(),
     "backward": lambda: (g * 2.0 + x).sum().backward(),
+    "written": lambda: x.add_(y),
+    "written by a number": lambda: x.mul_(1.0),
+    "rows": lambda: m[:, 1:3] + m[:, 2:4],
+    "spread": lambda: m * m[0].clone(),
     "refused": lambda: x + rushlight.ones(4, dtype=rushlight.int32),
     "detached": lambda: g.detach(),
 }
@@ -259,14 +338,8 @@ def test_views_are_those_of_python(requires_grad: bool) -> None:
         "none": lambda t: t[3:3],
     }
     for name, make in views.items():
-        plain = dispatch.run_call
-        dispatch.run_call = dispatch.call_operator
-        paused = native_dispatch._installed.paused  # type: ignore[union-attr]
-        paused[0] = 1
-        try:
+        with in_python():
             expected = make(source)
-        finally:
-            dispatch.run_call, paused[0] = plain, 0
         for _ in range(3):
             found = make(source)
             assert [getattr(found, f) for f in fields] == [getattr(expected, f) for f in fields], name

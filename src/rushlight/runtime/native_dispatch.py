@@ -49,6 +49,10 @@ BINARY = {
     "__mul__": "mul",
     "__rmul__": "mul",
     "__truediv__": "div",
+    "__iadd__": "add_",
+    "__isub__": "sub_",
+    "__imul__": "mul_",
+    "__itruediv__": "div_",
     "__matmul__": "matmul",
     "__lt__": "lt",
     "__le__": "le",
@@ -217,7 +221,7 @@ def learn(
     """Keep how a call of these types runs natively, or that it does not."""
     native = (
         _runs_natively(op)
-        and not packet.inplace
+        and (not packet.inplace or op.name in _OPERATIONS)
         and op.result_names is None
         and len(types) <= MOST_ARGUMENTS
         and all(fix in FIXES for _, fix in fixes)
@@ -228,7 +232,7 @@ def learn(
     form = Form(
         len(types), sum(1 << i for i, kind in enumerate(types) if issubclass(kind, Tensor)), lead, rest, fixes
     )
-    packet._fast[types] = _table(op, form) if native else False
+    packet._fast[types] = _table(op, form, packet.inplace) if native else False
 
 
 def meet(op: OpDef, args: Arguments) -> Any:
@@ -249,7 +253,7 @@ def _runs_natively(op: OpDef) -> bool:
     )
 
 
-def _table(op: OpDef, form: Form) -> Table:
+def _table(op: OpDef, form: Form, inplace: bool = False) -> Table:
     entry = op.derivative
     composite = op.kind is Kind.COMPOSITE
     recorded = entry is not None and not composite and _is_recorded_natively(op, entry)
@@ -271,6 +275,7 @@ def _table(op: OpDef, form: Form) -> Table:
         rest=id(form.rest),
         tensors=form.tensors,
         operation=operation,
+        inplace=inplace,
         settings=len(settings),
         setting_table=append([word for i in settings for word in (i, id(op.defaults[i]))]),
         is_view=op.kind is Kind.VIEW,

@@ -89,9 +89,7 @@ def has_slots(op: OpDef) -> bool:
 
 
 def new_slots() -> np.ndarray:
-    slots = np.zeros((SLOTS_OF_VIEWS, SLOT_WORDS), np.int64)
-    slots[:, ViewSlot.offset_of("count") // 8] = -1
-    return slots
+    return np.zeros((SLOTS_OF_VIEWS, SLOT_WORDS), np.int64)
 
 
 def meet_view(op: OpDef, values: Arguments, table: Table) -> Any:
@@ -124,6 +122,10 @@ def _fill(table: Table, values: Arguments, known: Geometry) -> None:
     for word in words:
         mixed = (mixed ^ (word % 2**64)) * HASH % 2**64
     number = mixed >> HASH_SHIFT & SLOTS_OF_VIEWS - 1
+    if table.held is None:
+        table.held = [None] * SLOTS_OF_VIEWS
+    if table.held[number] is not None and (table.held[number ^ 1] is None or table.misses % 2):
+        number ^= 1
     slot = ViewSlot.words(
         count=len(words),
         rank=len(known.shape),
@@ -139,8 +141,6 @@ def _fill(table: Table, values: Arguments, known: Geometry) -> None:
     row[DIMS_AT : DIMS_AT + len(known.shape)] = known.shape
     row[STEPS_AT : STEPS_AT + len(known.steps)] = known.steps
     row[SIGNATURE_AT : SIGNATURE_AT + len(words)] = words
-    if table.held is None:
-        table.held = [None] * SLOTS_OF_VIEWS
     before = table.held[number]  # until the words are replaced
     table.slots[number] = row
     table.held[number] = (array.dtype, source._strides, known)

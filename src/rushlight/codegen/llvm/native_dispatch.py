@@ -13,18 +13,16 @@ from typing import Any
 
 from ...core.lazy import LazyModule
 from ...runtime.target import Target
-from .native_arithmetic import COMPARISONS, DTYPES, OPERATIONS, emit_arithmetic
+from .native_arithmetic import emit_arithmetic
+from .native_compute import ComputeEmitter
 from .native_views import ViewEmitter
 from .python_objects import PyArray
 from .struct import I64, Ptr, Struct
-from .types import Callee
 
 ir = LazyModule("llvmlite.ir")
 
-LARGEST = 4096  # elements of arrays that are computed here; for more the kernels are quicker
 MOST_ARGUMENTS = 8  # that are looked up by their types
 TUPLE_ITEMS = 24  # bytes before the items of a tuple
-WHOLE = 0x0101  # flags of arrays: contiguous and aligned
 
 
 class Fix(IntEnum):
@@ -46,6 +44,7 @@ class OpTable(Struct):
     rest: Ptr  # a tuple: what follows the arguments that are given
     tensors: I64  # bits of the arguments that are tensors
     operation: I64  # which of OPERATIONS it is; -1: none
+    inplace: I64  # whether the first argument is written to
     settings: I64  # how many arguments must be their defaults, if an operation is to compute it
     setting_table: I64  # place of pairs: which argument, and the default
     is_view: I64
@@ -67,13 +66,17 @@ def emit_native_dispatch(target: Target, binary: int, unary: int) -> str:
     kernels = emit_arithmetic(module, target)
     pointer, word = ir.PointerType(), ir.IntType(64)
 
-    def new(name: str, *arguments: Any) -> tuple[Any, DispatchEmitter]:
-        function = ir.Function(module, ir.FunctionType(pointer, arguments), name)
+    def new(name: str, *arguments: Any, result: Any = pointer) -> tuple[Any, DispatchEmitter]:
+        function = ir.Function(module, ir.FunctionType(result, arguments), name)
         return function, DispatchEmitter(ir.IRBuilder(function.append_basic_block("entry")), target)
 
+    kinds = (pointer, pointer, word, pointer, pointer, word, pointer, pointer)
+    rows, e = new("rows", *kinds, result=ir.VoidType())
+    rows.linkage = "internal"
+    e.emit_rows(rows)
     compute, e = new("compute", pointer, pointer)
     compute.linkage = "internal"
-    e.emit_compute(compute, kernels)
+    e.emit_compute(compute, OpTable, kernels, rows)
     record, e = new("record", pointer, pointer, pointer, pointer, word)
     record.linkage = "internal"
     e.emit_record(record, OpTable)
@@ -99,7 +102,7 @@ def emit_native_dispatch(target: Target, binary: int, unary: int) -> str:
     return str(module)
 
 
-class DispatchEmitter(ViewEmitter):
+class DispatchEmitter(ComputeEmitter, ViewEmitter):
     """Emits the functions."""
 
     # Entries.
@@ -215,6 +218,7 @@ class DispatchEmitter(ViewEmitter):
         recording = self.local(self.i64)
         self.store(self.i64(0), recording)
         with self.when(self.is_true(live)):
+            self.require(self.compare("==", self.table.inplace, 0), refused)
             self._check_modes(recording, refused)
         self._check_numbers(refused)
         result = self.local(self.pointer)
@@ -227,6 +231,7 @@ class DispatchEmitter(ViewEmitter):
             self.store(made, result)
         b.cbranch(self.is_same(self.load(result, self.pointer), self.object("refused")), run, computed)
         b.position_at_end(run)
+        self.require(self.compare("==", self.table.inplace, 0), refused)
         self.store(self._run(refused, failed), result)
         b.branch(computed)
         b.position_at_end(computed)
@@ -351,176 +356,3 @@ class DispatchEmitter(ViewEmitter):
         result = self.api("PyObject_Vectorcall", run, words, count, self.null)
         self.api("Py_DecRef", values)
         return result
-
-    # Arithmetic.
-
-    def emit_compute(self, function: Any, kernels: dict[tuple[str, str], Any]) -> None:
-        """`compute(table, args)`: the result of an operation on small arrays, or the object `refused`."""
-        b = self.builder
-        self.table_address, self.args = function.args
-        self.table = OpTable.at(self, self.table_address)
-        refused, release, failed = self.blocks("refused", "release", "failed")
-        self.held = self.stack_words(self.i64(2))
-        for i in range(2):
-            self.put_word(self.i64(0), self.word_address(self.held, i))
-        with self.loop(0, self.table.settings) as i:
-            pair = self.word_address(self.table_address, self.add(self.table.setting_table, self.mul(i, 2)))
-            given = self.word(self.args, self.word(pair, 0))
-            self.require(self.is_same(given, self.word(pair, 1)), release)
-        first = self._array_of(0, release)
-        array = PyArray.at(self, first)
-        (count,) = self.fold(
-            0,
-            self.builder.sext(array.rank, self.i64),
-            1,
-            [self.i64(1)],
-            lambda k, n: (self.mul(n, self.word(array.dims, k)),),
-        )
-        self.require(self.compare("<=", count, LARGEST), release)
-        which = self._which_dtype(array.descr, release)
-        other, step = self._second(first, which, release)
-        entry = self.add(self.mul(self.table.operation, len(DTYPES)), which)
-        kernel = self.word(self._kernel_table(kernels), entry, self.pointer)
-        self.require_object(kernel, release)
-        compares = self.compare(">=", self.table.operation, OPERATIONS.index(next(iter(COMPARISONS))))
-        descr = self.select(compares, self.object("descr_bool"), array.descr)
-        self.api("Py_IncRef", descr)
-        made = self.api(
-            "array_new",
-            self.object("ndarray"),
-            descr,
-            array.rank,
-            array.dims,
-            self.null,
-            self.null,
-            self.i32(0),
-            self.null,
-        )
-        self.require_object(made, failed)
-        kind = ir.FunctionType(ir.VoidType(), [*[self.pointer] * 3, self.i64, self.i64])
-        self.call(Callee(kernel, kind), [PyArray.at(self, made).data, array.data, other, count, step])
-        dtype = self.word(self.word_address(self.objects_table(), self.objects.index("dtype_float32")), which)
-        dtype = self.builder.inttoptr(dtype, self.pointer)
-        self._finish(made, self.select(compares, self.object("dtype_bool"), dtype), failed)
-        b.position_at_end(failed)
-        self._drop()
-        b.ret(self.null)
-        b.position_at_end(release)
-        self._drop()
-        b.branch(refused)
-        b.position_at_end(refused)
-        self.api("PyErr_Clear")
-        b.ret(self.object("refused"))
-
-    def _finish(self, array: Any, dtype: Any, failed: Any) -> None:
-        """Return a tensor that owns `array`."""
-        b = self.builder
-        broken, lost = self.blocks("broken", "lost")
-        tensor = self.api("PyType_GenericAlloc", self.object("Tensor"), self.i64(0))
-        self.require_object(tensor, lost)
-        first = self.set(tensor, "_array", array)
-        self.api("Py_DecRef", array)
-        second = self.set(tensor, "dtype", dtype)
-        self._drop()
-        self.require(self.compare("==", self.or_(first, second), 0), broken)
-        b.ret(tensor)
-        b.position_at_end(broken)
-        self.api("Py_DecRef", tensor)
-        b.ret(self.null)
-        b.position_at_end(lost)
-        self.api("Py_DecRef", array)
-        b.branch(failed)
-
-    def _drop(self) -> None:
-        for i in range(2):
-            held = self.word(self.held, i, self.pointer)
-            with self.when(self.not_(self.is_null(held))):
-                self.api("Py_DecRef", held)
-
-    def _array_of(self, i: int, release: Any) -> Any:
-        """The array of an argument, which is contiguous and held."""
-        found = self.get(self.word(self.args, i, self.pointer), "_array")
-        self.require_object(found, release)
-        self.put_word(found, self.word_address(self.held, i))
-        self.require(self.is_same(self.type_of(found), self.object("ndarray")), release)
-        flags = self.and_(PyArray.at(self, found).flags, WHOLE)
-        self.require(self.compare("==", flags, WHOLE), release)
-        return found
-
-    def _which_dtype(self, descr: Any, release: Any) -> Any:
-        """Its number among DTYPES."""
-        number = self.i64(-1)
-        for i, name in enumerate(DTYPES):
-            number = self.select(self.is_same(descr, self.object(f"descr_{name}")), self.i64(i), number)
-        self.require(self.compare(">=", number, 0), release)
-        return number
-
-    def _second(self, first: Any, which: Any, release: Any) -> tuple[Any, Any]:
-        """Where the second operand is, and by how much it advances."""
-        b = self.builder
-        spread = self.local(ir.ArrayType(self.i64, 4))
-        place, step = self.local(self.pointer), self.local(self.i64)
-        self.store(PyArray.at(self, first).data, place)
-        self.store(self.i64(1), step)
-        tensor, number, real, whole, done = self.blocks("tensor", "number", "real", "whole", "done")
-        two = self.compare("!=", self.table.operation, OPERATIONS.index("neg"))
-        start = b.append_basic_block("two")
-        b.cbranch(two, start, done)
-        b.position_at_end(start)
-        value = self.word(self.args, 1, self.pointer)
-        b.cbranch(self.has_bit(self.table.tensors, 2), tensor, number)
-        b.position_at_end(tensor)
-        second = self._array_of(1, release)
-        self._require_alike(first, second, release)
-        self.store(PyArray.at(self, second).data, place)
-        b.branch(done)
-        b.position_at_end(number)
-        self.store(spread, place)
-        self.store(self.i64(0), step)
-        is_int = self.is_same(self.type_of(value), self.object("int"))
-        is_float = self.is_same(self.type_of(value), self.object("float"))
-        integral = self.compare("==", which, DTYPES.index("int64"))
-        self.require(self.or_(is_int, self.and_(is_float, self.not_(integral))), release)
-        b.cbranch(integral, whole, real)
-        b.position_at_end(whole)
-        overflow = self.local(self.i32)
-        word = self.api("PyLong_AsLongLongAndOverflow", value, overflow)
-        self.require(self.compare("==", self.load(overflow, self.i32), 0), release)
-        for k in range(4):
-            self.store(word, self.word_address(spread, k))
-        b.branch(done)
-        b.position_at_end(real)
-        self._spread_real(value, which, spread, release)
-        b.branch(done)
-        b.position_at_end(done)
-        return self.load(place, self.pointer), self.load(step, self.i64)
-
-    def _spread_real(self, value: Any, which: Any, place: Any, release: Any) -> None:
-        """A number, in a vector of equal elements."""
-        real = self.api("PyFloat_AsDouble", value)
-        self.require(self.is_null(self.api("PyErr_Occurred")), release)
-        with self.when(self.compare("==", which, DTYPES.index("float64"))):
-            for k in range(4):
-                self.store(real, self.word_address(place, k))
-        with self.when(self.compare("==", which, DTYPES.index("float32"))):
-            narrow = self.builder.fptrunc(real, ir.FloatType())
-            for k in range(8):
-                self.store(narrow, self.address(place, k, ir.FloatType()))
-
-    def _require_alike(self, first: Any, second: Any, release: Any) -> None:
-        a, b = PyArray.at(self, first), PyArray.at(self, second)
-        self.require(self.is_same(a.descr, b.descr), release)
-        self.require(self.compare("==", a.rank, b.rank), release)
-        with self.loop(0, self.builder.sext(a.rank, self.i64)) as k:
-            self.require(self.is_same(self.word(a.dims, k), self.word(b.dims, k)), release)
-
-    def _kernel_table(self, kernels: dict[tuple[str, str], Any]) -> Any:
-        """The addresses of kernels, by operation and dtype; 0 where there is none."""
-        kind = ir.ArrayType(self.pointer, len(OPERATIONS) * len(DTYPES))
-        table = ir.GlobalVariable(self.module, kind, "kernels")
-        table.linkage, table.global_constant = "internal", True
-        found = [kernels.get((operation, dtype)) for operation in OPERATIONS for dtype in DTYPES]
-        table.initializer = ir.Constant(
-            kind, [ir.Constant(self.pointer, None) if f is None else f for f in found]
-        )
-        return self.builder.gep(table, [self.i64(0)], source_etype=self.pointer)

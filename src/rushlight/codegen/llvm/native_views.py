@@ -15,9 +15,9 @@ from .struct import I64, Ptr, Struct
 
 ir = LazyModule("llvmlite.ir")
 
-SLOTS_OF_VIEWS = 32  # of a table; a power of two
-MOST_DIMS = 8  # of sources and views
-MOST_WORDS = 32  # of a signature
+SLOTS_OF_VIEWS = 128  # of a table, a power of two; a signature has a pair of them to be in
+MOST_DIMS = 6  # of sources and views
+MOST_WORDS = 24  # of a signature
 HASH = 0x9E3779B97F4A7C15  # an odd number whose bits look random
 HASH_SHIFT = 40
 MISSING = -(2**62) - 1  # stands for None in a signature
@@ -26,7 +26,7 @@ MISSING = -(2**62) - 1  # stands for None in a signature
 class ViewSlot(Struct):
     """A signature, of as many words as `count` says, and what is to be made of it."""
 
-    count: I64
+    count: I64  # 0: there is none
     rank: I64
     strides: Ptr  # a tuple, in elements
     offset: Ptr  # a number: how far after the source it begins, in elements
@@ -59,13 +59,21 @@ class ViewEmitter(RecordEmitter):
         signature = self.local(ir.ArrayType(self.i64, MOST_WORDS + 1))
         count, mixed = self._sign(source, array, signature, release)
         number = self.and_(self.shift_right(mixed, HASH_SHIFT), SLOTS_OF_VIEWS - 1)
-        slot = self.word_address(slots, self.mul(number, SLOT_WORDS))
-        known = ViewSlot.at(self, slot)
-        self.require(self.is_same(known.count, count), release)
-        with self.loop(0, count) as i:
-            mine = self.word(signature, i)
-            self.require(self.is_same(mine, self.word(slot, self.add(i, SIGNATURE_AT))), release)
-        self._make(source, array, slot, known)
+        place, other = self.local(self.pointer), b.append_basic_block("other")
+        found = b.append_basic_block("found")
+        for which, otherwise in ((number, other), (self.xor(number, 1), release)):
+            slot = self.word_address(slots, self.mul(which, SLOT_WORDS))
+            self.store(slot, place)
+            self.require(self.is_same(ViewSlot.at(self, slot).count, count), otherwise)
+            with self.loop(0, count) as i:
+                mine = self.word(signature, i)
+                self.require(self.is_same(mine, self.word(slot, self.add(i, SIGNATURE_AT))), otherwise)
+            b.branch(found)
+            if otherwise is other:
+                b.position_at_end(other)
+        b.position_at_end(found)
+        slot = self.load(place, self.pointer)
+        self._make(source, array, slot, ViewSlot.at(self, slot))
         b.position_at_end(release)
         self.api("Py_DecRef", array)
         b.branch(refused)
