@@ -6,6 +6,7 @@ operands of one combination of dtypes are promoted; it is made once and kept in 
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -225,10 +226,13 @@ def _finished(result: Any, dtype: np.dtype, operands: Sequence[Any]) -> Tensor:
         for operand in operands:
             # NumPy does not look at the strides of dimensions of size 1, which decide where they are expanded
             if isinstance(operand, Tensor) and _of_other_order(operand, shape):
-                tensors = [o for o in operands if isinstance(o, Tensor)]
-                result = _in_order(result, _strides(shape, tensors))
+                inputs = [(o._array.shape, o.strides()) for o in operands if isinstance(o, Tensor)]  # type: ignore[union-attr]
+                result = _in_order(result, _known_strides(shape, tuple(inputs)))
                 break
     return wrap(result)
+
+
+_known_strides = functools.lru_cache(maxsize=4096)(elementwise_strides)
 
 
 def _of_other_order(t: Tensor, shape: Shape) -> bool:

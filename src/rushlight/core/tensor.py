@@ -11,6 +11,7 @@ Operator methods are attached from the registry (see api.py); the ones written h
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -413,7 +414,12 @@ class Tensor(TensorMethods, metaclass=TensorMeta):
         """Shape, dtype, strides and offset, without data."""
         if self._parts is not None:
             return self._spec  # type: ignore[return-value]
+        if self._spec is None and self._array is not None:
+            return _known_spec(self._array.shape, self.dtype, self.strides(), self._offset)
         return Spec(tuple(self.shape), self.dtype, self.strides(), self.storage_offset())
+
+
+_known_spec = functools.lru_cache(maxsize=4096)(Spec)
 
 
 def wrap(array: Any) -> Tensor:

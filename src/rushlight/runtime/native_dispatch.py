@@ -30,6 +30,7 @@ from ..core.modes import MODES
 from ..core.registry import Kind, OpDef
 from ..core.resolve import Packet
 from ..core.tensor import Tensor
+from ..core.tokens import Size
 from ..derivatives.declare import Capture, Entry, Take
 from .engine import engine
 from .invoke import MethodDef, available, c_functions
@@ -83,6 +84,7 @@ class _Installed:
             "call_packet",
             "get_method",
             "call_operator",
+            "get_shape",
             *[f"binary_{i}" for i in range(len(BINARY))],
             *[f"unary_{i}" for i in range(len(UNARY))],
         ]
@@ -101,6 +103,8 @@ class _Installed:
             "int": int,
             "float": float,
             "tuple": tuple,
+            "Size": Size,
+            "shape": Tensor.__dict__["shape"].fget,
             "table_type": Table,
             "operators": self.operators,
             "call_operator": dispatch.call_operator,
@@ -140,9 +144,9 @@ class _Installed:
         new.restype, new.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.c_void_p]
         return new(owner, ctypes.addressof(definition))
 
-    def function(self, name: str, symbol: str) -> Any:
+    def function(self, name: str, symbol: str, flags: int) -> Any:
         """A function of positional arguments."""
-        definition = MethodDef(name.encode(), self.library.addresses[symbol], METH_FASTCALL, None)
+        definition = MethodDef(name.encode(), self.library.addresses[symbol], flags, None)
         self.definitions.append(definition)
         new = ctypes.pythonapi.PyCFunction_NewEx
         new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
@@ -201,10 +205,12 @@ def install(packets: dict[str, Packet]) -> bool:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(native))
     _installed = native
     resolve.learn = learn
-    dispatch.run_call = native.function("call", "call_operator")
+    dispatch.run_call = native.function("call", "call_operator", METH_FASTCALL)
     call = native.method(Packet, "__call__", "call_packet", METH_FASTCALL | METH_KEYWORDS)
     on_modes(call, native.paused)
     Packet.__get__ = native.method(Packet, "__get__", "get_method", METH_FASTCALL)  # type: ignore[method-assign]
+    shape = native.function("shape", "get_shape", METH_O)
+    Tensor.shape = property(shape, doc=Tensor.__dict__["shape"].__doc__)  # type: ignore[assignment, method-assign]
     for i, name in enumerate(BINARY):
         setattr(Tensor, name, native.method(Tensor, name, f"binary_{i}", METH_O))
     for i, name in enumerate(UNARY):

@@ -95,6 +95,8 @@ def emit_native_dispatch(target: Target, binary: int, unary: int) -> str:
     e.emit_call(function, dispatch)
     function, e = new("get_method", pointer, pointer, word)
     e.emit_get(function)
+    function, e = new("get_shape", pointer, pointer)
+    e.emit_shape(function)
     for i in range(binary + unary):
         name = f"binary_{i}" if i < binary else f"unary_{i - binary}"
         function, e = new(name, pointer, pointer)
@@ -146,6 +148,38 @@ class DispatchEmitter(ComputeEmitter, ViewEmitter):
         b.position_at_end(unbound)
         self.api("Py_IncRef", packet)
         b.ret(packet)
+
+    def emit_shape(self, function: Any) -> None:
+        """`get_shape(_, tensor)`, what the property `shape` gives."""
+        b = self.builder
+        tensor = function.args[1]
+        otherwise, release, lost = self.blocks("otherwise", "release", "lost")
+        self.require_attribute(tensor, "_spec", self.object("none"), otherwise)
+        array = self.get(tensor, "_array")
+        self.require_object(array, otherwise)
+        self.require(self.is_same(self.type_of(array), self.object("ndarray")), release)
+        fields = PyArray.at(self, array)
+        rank = b.sext(fields.rank, self.i64)
+        shape = self.api("PyType_GenericAlloc", self.object("Size"), rank)
+        self.require_object(shape, release)
+        items = b.gep(shape, [self.i64(TUPLE_ITEMS)], source_etype=self.i8)
+        with self.loop(0, rank) as k:
+            size = self.api("PyLong_FromLongLong", self.word(fields.dims, k))
+            self.require_object(size, lost)
+            self.put_word(size, self.word_address(items, k))
+        self.api("Py_DecRef", array)
+        b.ret(shape)
+        b.position_at_end(lost)
+        self.api("Py_DecRef", shape)
+        b.branch(release)
+        b.position_at_end(release)
+        self.api("Py_DecRef", array)
+        b.branch(otherwise)
+        b.position_at_end(otherwise)
+        self.api("PyErr_Clear")
+        words = self.local(self.pointer)
+        self.store(tensor, words)
+        b.ret(self.api("PyObject_Vectorcall", self.object("shape"), words, self.i64(1), self.null))
 
     def emit_special(self, function: Any, dispatch: Any, number: int, given: int) -> None:
         """A special method of Tensor: `specials` has, for each, what its packet remembers and the function of

@@ -45,6 +45,7 @@ NAMES = (
     "_creation",
     "_seen_version",
     "no_grad",
+    "_spec",
 )
 # What a node keeps in slots: the table has the places of these in bytes.
 SLOTS = ("_next", "_meta", "_sequence", "_hooks", "_trace", "entry", "plan", "counts", "saved")
@@ -54,6 +55,8 @@ OBJECTS = (
     "int",
     "float",
     "tuple",
+    "Size",
+    "shape",
     "table_type",
     "operators",
     "call_operator",
