@@ -29,6 +29,7 @@ from changing_sizes import CHANGING_SIZES
 from compiled import CASES, cached_row, cold_row, floor_row, memory_row, run_row
 from control_flow import CONTROL_FLOW
 from depth import DEEP, depth_row
+from eager import EAGER_ROWS, summary
 from rushlight.runtime.target import host
 from timing import BEST, OURS, Outcome, Row, measure, timed
 from training import TRAINING
@@ -61,6 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.json.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     if options.page:
         options.page.write_text(_page(outcomes), encoding="utf-8")
+    if text := summary(outcomes):
+        console.print(text)
     missed = [o.row.name for o in outcomes if not o.met]
     console.print(f"{len(outcomes) - len(missed)} of {len(outcomes)} rows meet their bars")
     return int(bool(missed))
@@ -141,6 +144,7 @@ ROWS: dict[str, Callable[[str, bool], Row]] = {
         for title, make in (("compiled ", run_row), ("cold compile, ", cold_row), ("from disk, ", cached_row))
         for case in CASES
     },
+    **EAGER_ROWS,
     **CHANGING_SIZES,
     **CONTROL_FLOW,
     f"cold compile, GPT training step of {DEEP} layers": depth_row,

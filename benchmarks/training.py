@@ -25,6 +25,7 @@ from timing import OURS
 
 JAX = "jax.jit"
 EAGER = "torch"
+OURS_EAGER = f"{OURS}, eager"
 
 Case = Callable[[str], Callable[[], Any]]  # by the contestant's name: a function that runs one step
 Arrays = dict[str, np.ndarray]
@@ -52,7 +53,7 @@ def training_case(
 
 def library(contestant: str) -> Any:
     """The module whose tensors a contestant computes with."""
-    name = {OURS: "rushlight", JAX: "jax.numpy"}.get(contestant, "torch")
+    name = {OURS: "rushlight", OURS_EAGER: "rushlight", JAX: "jax.numpy"}.get(contestant, "torch")
     return importlib.import_module(name)
 
 
@@ -88,7 +89,9 @@ def training_step(
         optimizer.step()
         return loss
 
-    compiled: Callable[[Any, Any], Any] = step if contestant == EAGER else lib.compile(step, **options)
+    compiled: Callable[[Any, Any], Any] = (
+        step if contestant in (EAGER, OURS_EAGER) else lib.compile(step, **options)
+    )
     return compiled
 
 
