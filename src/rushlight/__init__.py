@@ -11,6 +11,7 @@ with _heap.collector_paused():  # all but everything is read here, and none of i
         _vmap_internals,  # noqa: F401  programs name it
         amp,
         autograd,
+        eager,
         fft,
         func,
         functional,

@@ -13,6 +13,7 @@ these topics to standard error as they happen; "all" means all of them:
     time       the time of every pass, and bytes moved by each kernel
     cache      hits and misses of the cache on disk
     recompile  why a function was compiled, or runs eagerly
+    eager      which operators outside of compiled functions have no native kernel, and why
     breaks     where a program was broken into parts
     passes     what every pass made
 
@@ -36,6 +37,7 @@ TOPICS = (
     "time",
     "cache",
     "recompile",
+    "eager",
     "breaks",
     "passes",
 )

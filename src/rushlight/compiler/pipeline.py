@@ -295,9 +295,16 @@ class CompiledCall:
     backward: Artifact | None
 
 
-@uncollected()
 def compile_call(call: CapturedCall, *, use_cache: bool = True, log: PassLog | None = None) -> CompiledCall:
     """Compile the programs of a captured call; `log` keeps what the passes over the whole call made."""
+    with uncollected():
+        return compile_captured(call, use_cache=use_cache, log=log)
+
+
+def compile_captured(
+    call: CapturedCall, *, use_cache: bool = True, log: PassLog | None = None
+) -> CompiledCall:
+    """As `compile_call`, beside other threads: the collector is left alone."""
     log = log or PassLog()
     programs: Programs = log.run_all(CALL_PASSES, call)
     symbols = call.live.symbols

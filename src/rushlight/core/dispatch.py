@@ -12,6 +12,7 @@ their body, structural operators run their shape rule and then their kernel.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,7 +25,7 @@ from .pointwise import infer_pointwise, run_pointwise
 from .promotion import common, resolve
 from .quantized import grids_of_views
 from .quiet import quietly
-from .registry import REGISTRY, Kind, OpDef
+from .registry import LIBRARY, REGISTRY, Kind, OpDef
 from .shapes import Spec, check_bytes, check_rank
 from .tensor import (
     AUTOCAST,
@@ -142,8 +143,20 @@ def execute(op: OpDef, args: Arguments, keys: int | None = None) -> Any:
             return _run_meta(op, args)
     run = op.run
     if run is None:
-        run = op.run = _runners[op.kind]
+        run = op.run = _runner_of(op)
     return run(op, args)
+
+
+def _runner_of(op: OpDef) -> Callable[[OpDef, Arguments], Any]:
+    """What runs `op` on data: native kernels where there are such, else the kind's own way."""
+    run, layer = _runners[op.kind], _layers.get("eager")
+    return run if layer is None else layer(op, run)
+
+
+def forget_runners() -> None:
+    """Let every operator look for its runner again."""
+    for op in itertools.chain(REGISTRY, LIBRARY):
+        op.run = None
 
 
 def _asked_layout(op: OpDef, args: Arguments) -> Any:

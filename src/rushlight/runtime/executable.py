@@ -11,7 +11,7 @@ import ctypes
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -187,12 +187,10 @@ class Executable:
         guards: LocationGuards = NO_GUARDS,
     ) -> Invoker:
         """A native callable for this program, which must be native throughout; see Invoker."""
-        if self._native_memory is None:
-            self._native_memory = self._shared.for_native_calls(self.workspace_size)
-        workspace, busy = self._native_memory
-        block = self._block_over(workspace)
         targets, homes = effects.targets, effects.homes
         outputs = []
+        program = self.native_program(sources)
+        block = program.template
         copied = aligned_bytes(sum(-(-self.output_slots[k].nbytes // 64) * 64 for k in homes))
         address = copied.__array_interface__["data"][0]
         for k, o in enumerate(self.output_slots):
@@ -205,23 +203,29 @@ class Executable:
             if k in homes:
                 block[o.number] = address
                 address += -(-o.nbytes // 64) * 64
-        program = NativeProgram(
-            self.entries,
-            np.frombuffer(block, np.int64),
-            busy,
-            shared=bool(self.workspace_size or homes),
-            release=self.loops or self._touched(sources) > LONG_WORK,
-            keep=(workspace, copied, self._library, self._pool, self.sizes),
-        )
         return Invoker(
             arguments,
             sources,
             outputs,
-            program,
+            replace(program, shared=program.shared or bool(homes), keep=(program.keep, copied)),
             tensors=tensors,
             single=single,
             effects=effects,
             guards=guards,
+        )
+
+    def native_program(self, sources: Sequence[Source]) -> NativeProgram:
+        """What a native callable for inputs like these runs."""
+        if self._native_memory is None:
+            self._native_memory = self._shared.for_native_calls(self.workspace_size)
+        workspace, busy = self._native_memory
+        return NativeProgram(
+            self.entries,
+            np.frombuffer(self._block_over(workspace), np.int64),
+            busy,
+            shared=bool(self.workspace_size),
+            release=self.loops or self._touched(sources) > LONG_WORK,
+            keep=(workspace, self._library, self._pool, self.sizes),
         )
 
     def _touched(self, sources: Sequence[Source]) -> int:

@@ -136,7 +136,8 @@ class Effects:
     Of outputs, by their place among those of the program, `targets` tells whose gradient one becomes, and
     `homes` which of the sources it is the new contents of. `versions` are tensors, and how many writes to each
     a call counts. With `look`, a call without arguments looks at the constants alone, and returns None if they
-    are right; other calls do not look at all of them again. With `whole`, too, every call does.
+    are right; other calls do not look at all of them again. With `whole`, too, every call does. With `any_mode`,
+    a call does not look at the modes: it computes below all that they decide.
     """
 
     targets: Mapping[int, GradientTarget] = field(default_factory=dict)
@@ -144,6 +145,7 @@ class Effects:
     versions: Sequence[tuple[Any, int]] = ()
     look: bool = False
     whole: bool = False
+    any_mode: bool = False
 
 
 NO_EFFECTS = Effects()
@@ -174,6 +176,7 @@ class Invoker:
             tensors=tensors,
             single=single,
             listed=sum(output.listed for output in outputs),
+            any_mode=effects.any_mode,
             grad=id(MODES.grad),
             inference=id(MODES.inference),
             look=effects.look,

@@ -43,7 +43,8 @@ class CallTable(Struct):
     source_table: I64
     output_table: I64
     segment_table: I64
-    grad: Ptr  # what the modes must be
+    any_mode: I64  # whether modes do not matter
+    grad: Ptr  # what they must be otherwise
     inference: Ptr
     single: I64  # whether the result is one tensor; else a list
     listed: I64  # how many outputs are in the list, the first ones
@@ -212,9 +213,10 @@ class NativeCallEmitter(Outputs):
     # Guards.
 
     def _check_modes(self, refused: Any) -> None:
-        self.require_attribute(self.object("ambient"), "keys", self.object("zero"), refused)
-        self.require_attribute(self.object("modes"), "grad", self.table.grad, refused)
-        self.require_attribute(self.object("modes"), "inference", self.table.inference, refused)
+        with self.when(self.not_(self.is_true(self.table.any_mode))):
+            self.require_attribute(self.object("ambient"), "keys", self.object("zero"), refused)
+            self.require_attribute(self.object("modes"), "grad", self.table.grad, refused)
+            self.require_attribute(self.object("modes"), "inference", self.table.inference, refused)
 
     def _check_locations(self, refused: Any) -> None:
         with self.loop(0, self.table.sizes) as i:

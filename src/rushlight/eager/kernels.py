@@ -1,0 +1,271 @@
+"""A kernel: an operator compiled as a program of its own, for all sizes, and bound to those of a call.
+
+`compile_form` captures a call of one operator on operands whose sizes are symbols, and compiles it as any
+program. `Kernel.bind` fills in the sizes of a call: what is left is a native callable that takes arrays
+(runtime/invoke.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..capture.captured_call import CapturedCall
+from ..capture.live_inputs import LiveInputs
+from ..capture.locations import NOTHING_KNOWN
+from ..capture.program import capture_call
+from ..capture.references import Argument, TensorRef
+from ..capture.sizes import Changing
+from ..compiler.build import build_specialization
+from ..compiler.pipeline import compile_captured
+from ..core.arrays import array_over
+from ..core.dispatch import call
+from ..core.dtypes import BY_NUMPY
+from ..core.registry import OpDef
+from ..core.shapes import Spec, contiguous_strides, extent, is_dense
+from ..core.tensor import Tensor, wrap
+from ..runtime import redzones
+from ..runtime.executable import Executable
+from ..runtime.executable import Slot as OutputSlot
+from ..runtime.invoke import NO_GUARDS, Effects, Invoker, Output, Source, available
+from ..runtime.sized import SizedExecutable
+from .calls import BoundKernel, forget
+from .layouts import Form, Operand, Slot
+
+MOST_WORKSPACE = 1 << 28  # bytes that a kernel may keep for temporaries
+
+BELOW_DISPATCH = Effects(any_mode=True)
+
+
+class Unsuitable(Exception):
+    """Why an operator has no kernel for a form: it runs on NumPy's."""
+
+
+def compile_form(op: OpDef, form: Form) -> Kernel:
+    """Compile the kernel of a form. Raises for an operator that cannot have one."""
+    leaves = [_example(leaf) if isinstance(leaf, Operand) else leaf for leaf in form.leaves]
+    every = {
+        i: frozenset(range(len(leaf.shape)))
+        for i, leaf in enumerate(form.leaves)
+        if isinstance(leaf, Operand)
+    }
+    loose = {
+        i: dims for i, dims in every.items() if not is_dense(form.leaves[i].shape, form.leaves[i].strides)
+    }
+
+    def program(*given: Any) -> Any:
+        return call(op, _filled(form.arguments, given))
+
+    captured = capture_call(program, tuple(leaves), {}, NOTHING_KNOWN, Changing(every, loose))
+    _check_pure(captured)
+    compiled = compile_captured(captured)
+    specialization = build_specialization(compiled, leaves)
+    executable = compiled.forward.executable
+    if not isinstance(executable, Executable | SizedExecutable) or compiled.backward is not None:
+        raise Unsuitable("its sizes are data")
+    return Kernel(specialization.call, executable, specialization.inputs, specialization.live)
+
+
+def _filled(arguments: Any, given: Sequence[Any]) -> Any:
+    if type(arguments) is Slot:
+        return given[arguments.number]
+    return tuple([_filled(a, given) for a in arguments]) if type(arguments) is tuple else arguments
+
+
+def _example(operand: Operand) -> Tensor:
+    """A tensor like an operand, whose elements nobody reads."""
+    shape, strides = operand.shape, operand.strides
+    memory = np.empty(extent(shape, strides) * operand.dtype.itemsize, np.uint8)
+    tensor = wrap(array_over(memory, shape, strides, 0, operand.dtype))
+    if tensor.strides() != strides:
+        tensor._strides = strides
+    return tensor
+
+
+def _check_pure(captured: CapturedCall) -> None:
+    effects = (
+        captured.writes,
+        captured.gradients,
+        captured.draws,
+        captured.changes,
+        captured.replaced,
+        captured.flags,
+        captured.deferred,
+        captured.kinds,
+        captured.stores,
+        captured.differentiable,
+    )
+    if any(effects) or captured.grad_mode is not None:
+        raise Unsuitable("it does more than to compute")
+    if captured.live.symbols.data:
+        raise Unsuitable("sizes of its results are data")
+    for leaf in captured.leaves:
+        if leaf.kind != "value" and not (leaf.kind == "python" and leaf.python is None):
+            raise Unsuitable("it returns more than new tensors")
+
+
+class Kernel:
+    """An operator as native code."""
+
+    def __init__(
+        self,
+        captured: CapturedCall,
+        executable: Executable | SizedExecutable,
+        inputs: Sequence[Any],
+        live: LiveInputs,
+    ) -> None:
+        self._leaves, self._structure = captured.leaves, captured.structure
+        self._executable = executable
+        self._live = live
+        # for each input of the program the number of the leaf, or the type of the numbers that it holds
+        self._inputs: list[int | type] = []
+        for ref in inputs:
+            if isinstance(ref, TensorRef):
+                if not isinstance(ref, Argument):
+                    raise Unsuitable("it takes tensors from elsewhere")
+                self._inputs.append(ref.index)
+            elif ref in (float, int):
+                self._inputs.append(ref)
+            else:
+                raise Unsuitable("it draws random numbers")
+
+    def bind(self, form: Form, arrays: Sequence[np.ndarray]) -> BoundKernel | None:
+        """The kernel for a call of this form on arrays like these; None if it does not serve its sizes."""
+        values = self._live.read(form.leaves)
+        if not self._live.holds(values):
+            return None
+        executable = self._executable
+        if isinstance(executable, SizedExecutable):
+            executable = executable.at(self._live.sizes_of(values))
+        if not executable.native:
+            raise Unsuitable("a part of it has no native code")
+        if executable.updates:
+            raise Unsuitable("it writes to an operand")
+        if executable.workspace_size > MOST_WORKSPACE:
+            return None
+        slots = _result_slots(form, executable, self._leaves)
+        return self._bound(form, arrays, executable, slots, self._live.at(values))
+
+    def _bound(
+        self,
+        form: Form,
+        arrays: Sequence[np.ndarray],
+        executable: Executable,
+        slots: Sequence[OutputSlot],
+        live: LiveInputs,
+    ) -> BoundKernel:
+        operands = [i for i, leaf in enumerate(form.leaves) if isinstance(leaf, Operand)]
+        place = {leaf: n for n, leaf in enumerate(operands)}
+        kinds = [kind for kind in self._inputs if isinstance(kind, type)]
+        count = len(arrays)
+        sources = []
+        for given, slot in zip(self._inputs, executable.inputs, strict=True):
+            if isinstance(given, type):
+                which = count + kinds.index(given)
+                sources.append(Source(which, None, live.fill(given, live.read(form.leaves)), slot))
+            else:
+                sources.append(Source(place[given], None, arrays[place[given]], slot))
+        used = {source.which for source in sources}
+        sources += [Source(i, None, array, None) for i, array in enumerate(arrays) if i not in used]
+        numbers = None
+        if kinds or live.guarded:
+
+            def numbers(leaves: Sequence[Any]) -> list[np.ndarray] | None:
+                present = live.read(leaves)
+                if live.guarded and not live.holds(present):
+                    return None
+                return [live.fill(kind, present) for kind in kinds]
+
+        single = len(self._leaves) == 1 and self._structure.type is None
+        run = _callable(executable, sources, slots, single, count + len(kinds))
+        return BoundKernel(run, numbers, self._finish(executable, single))
+
+    def _finish(self, executable: Executable, single: bool) -> Callable[[Any], Any]:
+        structure, leaves = self._structure, self._leaves
+
+        def finish(found: Any) -> Any:
+            if type(found) is int:
+                executable.report(found)
+            if single:
+                return found
+            return structure.unflatten([found[o.index] if o.kind == "value" else None for o in leaves])
+
+        return finish
+
+
+def _result_slots(form: Form, executable: Executable, leaves: Sequence[Any]) -> list[OutputSlot]:
+    """The outputs of the program as they are returned: with the shapes and strides that the rule says."""
+    slots = executable.output_slots
+    specs = form.specs
+    if specs is None:
+        return list(slots)
+    values = [leaf for leaf in leaves if leaf.kind == "value"]
+    if len(values) != len(specs) or sorted(leaf.index for leaf in values) != list(range(len(slots))):
+        raise Unsuitable("its results are not those of its rule")
+    found = list(slots)
+    for leaf, spec in zip(values, specs, strict=True):
+        found[leaf.index] = _result_slot(slots[leaf.index], spec, form.shape)
+    return found
+
+
+def _result_slot(slot: OutputSlot, spec: Spec, seen: tuple[int, ...] | None) -> OutputSlot:
+    shape, size = spec.known_shape(), spec.dtype.itemsize
+    strides = contiguous_strides(shape) if spec.strides is None else spec.strides
+    own = contiguous_strides(slot.shape) if slot.strides is None else [s // size for s in slot.strides]
+    if seen is None:
+        same = slot.shape == shape and _places(slot.shape, own) == _places(shape, strides)
+    else:
+        same = slot.shape == seen and _places(seen, own) == _places(seen, contiguous_strides(seen))
+    if slot.dtype != spec.dtype.numpy or not same:
+        raise Unsuitable(f"a result is {slot}, its rule says {spec}")
+    usual = tuple(strides) == contiguous_strides(shape)
+    return OutputSlot(
+        slot.number, slot.dtype, shape, None if usual else tuple([s * size for s in strides]), slot.offset
+    )
+
+
+def _places(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
+    """The strides that say where elements are."""
+    return [s for n, s in zip(shape, strides, strict=True) if n > 1]
+
+
+def _callable(
+    executable: Executable,
+    sources: Sequence[Source],
+    slots: Sequence[OutputSlot],
+    single: bool,
+    arguments: int,
+) -> Callable[..., Any]:
+    if available() and not redzones.enabled():
+        outputs = [Output(o.number, BY_NUMPY[o.dtype], o.shape, o.strides) for o in slots]
+        return Invoker(
+            arguments,
+            sources,
+            outputs,
+            executable.native_program(sources),
+            tensors=True,
+            single=single,
+            effects=BELOW_DISPATCH,
+            guards=NO_GUARDS,
+        ).call
+    order = [source.which for source in sources if source.slot is not None]
+
+    def run(*given: np.ndarray) -> Any:
+        found = [
+            wrap(np.ndarray(slot.shape, slot.dtype, _memory(array), 0, slot.strides))
+            for array, slot in zip(executable.run([given[i] for i in order]), slots, strict=True)
+        ]
+        return found[0] if single else found
+
+    return run
+
+
+def _memory(array: np.ndarray) -> np.ndarray:
+    """The memory of an output, which it fills, in the order in which it lies there."""
+    order = sorted(range(array.ndim), key=lambda d: -array.strides[d])
+    return array.transpose(order)
+
+
+redzones.on_change(forget)

@@ -1,0 +1,180 @@
+"""What a call looks like to a kernel: the layouts of its operands, and the key of the calls like it.
+
+In: an operator and its arguments. Out: a `Form`: what a kernel is made for and looked up by. Operands of
+pointwise operators are seen in as few dimensions as they allow: one for all that lie in memory alike, whatever
+their rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..core.dispatch import infer
+from ..core.registry import Kind, OpDef
+from ..core.shapes import Spec, contiguous_strides, is_dense, memory_order
+from ..core.tensor import Tensor
+
+Arguments = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class ArrayLayout:
+    """How an array lies in memory: what of it live sizes are read from."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]  # in bytes
+    itemsize: int
+
+
+class Operand:
+    """Stands for a tensor: a layout of its elements, perhaps in fewer dimensions than it has."""
+
+    __slots__ = ("_array", "dtype")
+
+    def __init__(self, dtype: Any, shape: Sequence[int], strides: Sequence[int]) -> None:
+        size = dtype.itemsize
+        self.dtype = dtype
+        self._array = ArrayLayout(tuple(shape), tuple([s * size for s in strides]), size)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._array.shape
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """In elements."""
+        return tuple([s // self._array.itemsize for s in self._array.strides])
+
+    def kind(self) -> tuple[Any, ...]:
+        """The layout without sizes that may change: those of 2 and more, and strides that follow from sizes."""
+        shape, strides = self.shape, self.strides
+        sizes = tuple([min(n, 2) for n in shape])
+        if is_dense(shape, strides):
+            return self.dtype, sizes, tuple(memory_order(shape, strides))
+        return self.dtype, sizes, None, tuple([min(s, 2) for s in strides])
+
+
+@dataclass(frozen=True)
+class Slot:
+    """The place of a leaf in the arguments of an operator."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Form:
+    """A call as a kernel sees it. `arguments` has a `Slot` for each of the `leaves`: operands and numbers."""
+
+    key: tuple[Any, ...]
+    arguments: Arguments
+    leaves: list[Any]
+    specs: tuple[Spec, ...] | None  # of the results; None if only running the operator tells
+    shape: tuple[int, ...] | None  # in which a kernel sees the results, if not in their own
+
+
+def form_of(op: OpDef, args: Arguments, live: frozenset[int]) -> Form | None:
+    """The form of a call; `live` are the arguments that are numbers known only in the call. None: no kernel takes
+    it. Raises what the operator raises for arguments that it refuses."""
+    specs: Any = None
+    if op.kind is not Kind.COMPOSITE:
+        specs = infer(op, args)
+        specs = (specs,) if isinstance(specs, Spec) else tuple(specs)
+        if any(spec.shape is None or 0 in spec.shape for spec in specs):
+            return None
+    shape = None
+    if op.kind is Kind.POINTWISE:
+        shape, operands = collapsed(specs[0], [a for a in args if isinstance(a, Tensor)])
+    else:
+        operands = [_seen(tensor) for tensor in _tensors(args)]
+    if any(0 in operand.shape for operand in operands):
+        return None
+    given, leaves = iter(operands), []
+
+    def slot(leaf: Any) -> Slot:
+        leaves.append(leaf)
+        return Slot(len(leaves) - 1)
+
+    arguments: list[Any] = []
+    key: list[Any] = []
+    for i, a in enumerate(args):
+        if isinstance(a, Tensor):
+            operand = next(given)
+            arguments.append(slot(operand))
+            key.append(operand.kind())
+        elif type(a) is tuple and any(isinstance(t, Tensor) for t in a):
+            several = [None if t is None else next(given) for t in a]
+            arguments.append(tuple([None if o is None else slot(o) for o in several]))
+            key.append(tuple([None if o is None else o.kind() for o in several]))
+        elif i in live and is_live(op, i, a):
+            arguments.append(slot(a))
+            key.append(type(a))
+        else:
+            arguments.append(a)
+            key.append((type(a), a))
+    return Form(tuple(key), tuple(arguments), leaves, specs, shape)
+
+
+def is_live(op: OpDef, i: int, value: Any) -> bool:
+    """Whether argument `i`, of those that may be numbers known only in the call, is one now."""
+    return type(value) in (float, int) and value is not op.defaults[i]
+
+
+def _tensors(args: Arguments) -> list[Tensor]:
+    found = []
+    for a in args:
+        if isinstance(a, Tensor):
+            found.append(a)
+        elif type(a) is tuple:
+            found.extend([t for t in a if isinstance(t, Tensor)])
+    return found
+
+
+def _seen(tensor: Tensor) -> Operand:
+    return Operand(tensor.dtype, tuple(tensor.shape), tensor.strides())
+
+
+def collapsed(spec: Spec, tensors: Sequence[Tensor]) -> tuple[tuple[int, ...], list[Operand]]:
+    """Operands of a pointwise operator in the fewest dimensions, and the shape of the result in these.
+
+    The dimensions are in the order in which the result lies in memory, so that it is contiguous.
+    """
+    shape = spec.known_shape()
+    order = memory_order(
+        shape, spec.known_strides() if spec.strides is not None else contiguous_strides(shape)
+    )
+    steps = [_broadcast_strides(tensor, len(shape)) for tensor in tensors]
+    dims: list[tuple[int, list[int]]] = []  # size, and the stride of each operand
+    for d in order:
+        size, strides = shape[d], [s[d] for s in steps]
+        if size == 1:
+            continue
+        if dims and all(outer == inner * size for outer, inner in zip(dims[-1][1], strides, strict=True)):
+            dims[-1] = (dims[-1][0] * size, strides)
+        else:
+            dims.append((size, strides))
+    if not dims and shape:
+        dims = [(1, [1] * len(tensors))]
+    operands = []
+    for i, tensor in enumerate(tensors):
+        if tensor.ndim == 0:  # which counts in promotion
+            operands.append(Operand(tensor.dtype, (), ()))
+        else:
+            sizes = [size if strides[i] else 1 for size, strides in dims]
+            operands.append(
+                Operand(tensor.dtype, sizes, _strides(sizes, [strides[i] for _, strides in dims]))
+            )
+    return tuple([size for size, _ in dims]), operands
+
+
+def _broadcast_strides(tensor: Tensor, rank: int) -> list[int]:
+    lead = rank - tensor.ndim
+    own = [0 if n == 1 else s for n, s in zip(tensor.shape, tensor.strides(), strict=True)]
+    return [0] * lead + own
+
+
+def _strides(sizes: Sequence[int], strides: Sequence[int]) -> list[int]:
+    """Strides with those of dimensions of size 1 as in a contiguous layout."""
+    usual = contiguous_strides(sizes)
+    return [u if n == 1 else s for n, s, u in zip(sizes, strides, usual, strict=True)]

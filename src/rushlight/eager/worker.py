@@ -1,0 +1,88 @@
+"""The thread that makes kernels while the program goes on with NumPy's.
+
+One daemon thread takes jobs in order. `_at_work` is held while a job runs: a fork waits for it, so that a child
+finds no lock taken and no half-made state, and starts a thread of its own when it has a job; the end of the
+interpreter waits for it, so that native code is not running when its libraries are taken down.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import queue
+import threading
+from collections.abc import Callable
+
+Job = Callable[[], None]
+
+_at_work = threading.Lock()
+_lock = threading.Lock()
+_jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
+_thread: threading.Thread | None = None
+_stopped = False
+_forks = 0  # of which this process is the last
+
+
+def submit(job: Job) -> None:
+    """Run `job`, which raises nothing, in the background."""
+    global _thread
+    with _lock:
+        if _stopped:
+            return
+        _jobs.put(job)
+        if _thread is None:
+            _thread = threading.Thread(target=_work, args=(_jobs,), name="rushlight-kernels", daemon=True)
+            _thread.start()
+
+
+def generation() -> int:
+    """Which process of a line of forks this is: jobs of another one are not run here."""
+    return _forks
+
+
+def _work(jobs: queue.SimpleQueue[Job]) -> None:
+    while True:
+        job = jobs.get()
+        with _at_work:
+            if _stopped:
+                return
+            job()
+        del job
+
+
+def wait(timeout: float | None = None) -> bool:
+    """Wait until all jobs that were submitted have run; False if that took longer."""
+    done = threading.Event()
+    submit(done.set)
+    return _stopped or done.wait(timeout)
+
+
+def _stop() -> None:
+    """Let the job that is running end, and begin no other."""
+    global _stopped
+    _stopped = True
+    _at_work.acquire()
+
+
+def _before_fork() -> None:
+    _lock.acquire()
+    _at_work.acquire()
+
+
+def _after_fork_in_parent() -> None:
+    _at_work.release()
+    _lock.release()
+
+
+def _after_fork_in_child() -> None:
+    global _thread, _jobs, _forks
+    _thread, _jobs = None, queue.SimpleQueue()
+    _forks += 1
+    _after_fork_in_parent()
+
+
+atexit.register(_stop)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child
+    )
