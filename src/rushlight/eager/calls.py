@@ -23,7 +23,7 @@ from ..core.registry import Kind, OpDef
 from ..core.tensor import AUTOGRAD, Tensor
 from ..logs import logger
 from . import settings, worker
-from .layouts import Form, form_of, is_live
+from .layouts import Form, exactly, form_of, is_live
 
 kernels = LazyModule("rushlight.eager.kernels")
 
@@ -32,6 +32,7 @@ Runner = Callable[[OpDef, Arguments], Any]
 WORTH = 0.005  # seconds of NumPy's time after which a kernel is worth compiling
 MOST_BOUND = 256  # signatures that an operator knows; when there are more, it begins anew
 MOST_KERNELS = 6  # of one kind, for sizes that the others do not serve
+MOST_REFUSED = 3  # kinds without a kernel after which an operator that has none at all is left alone
 LARGE = 1 << 14  # elements from which a kernel is bound to sizes that come for the first time
 
 
@@ -92,7 +93,7 @@ class OperatorCalls:
         self.kinds: dict[Any, CallKind] = {}
         arguments = op.schema.arguments
         self.live = frozenset(
-            i for i, a in enumerate(arguments) if a.type.base in ("Scalar", "float") and not a.type.is_list
+            i for i, a in enumerate(arguments) if a.type.base == "Scalar" and not a.type.is_list
         )
 
     def meet(self, args: Arguments, key: Any, arrays: list[Any]) -> Any:
@@ -120,6 +121,7 @@ class OperatorCalls:
             self._remember(key, bound)
             return self.run(bound, args, arrays)
         if kind.refused:
+            self._give_up()
             return self._alone(key, args)
         if found is None:
             self._remember(key, kind)
@@ -129,6 +131,11 @@ class OperatorCalls:
         if kind.seconds > WORTH:
             self._request(kind, form)
         return result
+
+    def _give_up(self) -> None:
+        """Look no longer at the calls of an operator that has no kernel for any kind of them."""
+        if len(self.kinds) >= MOST_REFUSED and all(kind.refused for kind in self.kinds.values()):
+            self.op.run = self.reference
 
     def _alone(self, key: Any, args: Arguments) -> Any:
         self._remember(key, False)
@@ -200,7 +207,7 @@ def runner(op: OpDef, reference: Runner) -> Runner:
             elif i in live and type(a) in _NUMBERS:
                 key.append(type(a))
             else:
-                key.append(a)
+                key.append(exactly(a))
         signature = tuple(key)
         try:
             bound = known.get(signature)
@@ -247,9 +254,7 @@ def _may_have_kernel(op: OpDef) -> bool:
         return False
     if op.kind is Kind.POINTWISE:
         return op.body is not None
-    if op.kind is Kind.STRUCTURAL:
-        return op.lowering is not None or op.decomposition is not None
-    return op.kind is Kind.COMPOSITE and op.derivative is not None
+    return op.kind in (Kind.STRUCTURAL, Kind.COMPOSITE)
 
 
 _calls: dict[OpDef, OperatorCalls] = {}

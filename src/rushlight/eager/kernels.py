@@ -26,6 +26,7 @@ from ..core.dtypes import BY_NUMPY
 from ..core.registry import OpDef
 from ..core.shapes import Spec, contiguous_strides, extent, is_dense
 from ..core.tensor import Tensor, wrap
+from ..lowering.declare import LibraryCall
 from ..runtime import redzones
 from ..runtime.executable import Executable
 from ..runtime.executable import Slot as OutputSlot
@@ -45,6 +46,8 @@ class Unsuitable(Exception):
 
 def compile_form(op: OpDef, form: Form) -> Kernel:
     """Compile the kernel of a form. Raises for an operator that cannot have one."""
+    if isinstance(op.lowering, LibraryCall):
+        raise Unsuitable(op.lowering.reason)
     leaves = [_example(leaf) if isinstance(leaf, Operand) else leaf for leaf in form.leaves]
     every = {
         i: frozenset(range(len(leaf.shape)))
@@ -184,12 +187,16 @@ class Kernel:
 
     def _finish(self, executable: Executable, single: bool) -> Callable[[Any], Any]:
         structure, leaves = self._structure, self._leaves
+        in_order = [leaf.index for leaf in leaves if leaf.kind == "value"] == list(range(len(leaves)))
+        plain = in_order and structure.type is tuple and all(c.type is None for c in structure.children)
 
         def finish(found: Any) -> Any:
             if type(found) is int:
                 executable.report(found)
             if single:
                 return found
+            if plain:
+                return tuple(found)
             return structure.unflatten([found[o.index] if o.kind == "value" else None for o in leaves])
 
         return finish

@@ -112,8 +112,13 @@ def form_of(op: OpDef, args: Arguments, live: frozenset[int]) -> Form | None:
             key.append(type(a))
         else:
             arguments.append(a)
-            key.append((type(a), a))
+            key.append((type(a), exactly(a)))
     return Form(tuple(key), tuple(arguments), leaves, specs, shape)
+
+
+def exactly(value: Any) -> Any:
+    """What is equal for equal arguments alone: zeros differ in their sign, and NaN is equal to itself."""
+    return repr(value) if type(value) in (float, complex) else value
 
 
 def is_live(op: OpDef, i: int, value: Any) -> bool:

@@ -32,6 +32,7 @@ from .checks import (
     seed_everything,
 )
 from .decomposition_checks import check_decomposed
+from .eager_checks import check_native
 from .entries import Entry, entries, entries_by_name, quiet
 from .operand_checks import check_operands, check_out_views
 from .record import EXCLUDED, FAIL, NOT_APPLICABLE, Failure, Recorder, Result
@@ -56,6 +57,7 @@ CHECKS: dict[str, Check] = {
     "compiled_bwd": derivatives.check_compiled_backward,
     "compiled_writes": check_compiled_writes,
     "compiled_writes_bwd": check_compiled_writes_backward,
+    "native": check_native,
     "operands": check_operands,
     "out_views": check_out_views,
     "errors": check_errors,
