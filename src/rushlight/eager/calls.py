@@ -9,8 +9,7 @@ thread of worker.py.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 from ..core.determinism import DETERMINISM
@@ -20,30 +19,19 @@ from ..core.dtypes import on_default_change
 from ..core.lazy import LazyModule
 from ..core.modes import MODES
 from ..core.registry import Kind, OpDef
-from ..core.tensor import AUTOGRAD, Tensor
+from ..core.tensor import Tensor
 from ..logs import logger
 from . import settings, worker
-from .layouts import Form, exactly, form_of, is_live
+from .layouts import Form, form_of
+from .signatures import Runner, write_runner
 
 kernels = LazyModule("rushlight.eager.kernels")
-
-Runner = Callable[[OpDef, Arguments], Any]
 
 WORTH = 0.005  # seconds of NumPy's time after which a kernel is worth compiling
 MOST_BOUND = 256  # signatures that an operator knows; when there are more, it begins anew
 MOST_KERNELS = 6  # of one kind, for sizes that the others do not serve
 MOST_REFUSED = 3  # kinds without a kernel after which an operator that has none at all is left alone
 LARGE = 1 << 14  # elements from which a kernel is bound to sizes that come for the first time
-
-
-@dataclass(frozen=True)
-class BoundKernel:
-    """A kernel for the sizes of one call. `run` takes the arrays of the operands, then what `numbers` gives for
-    the live numbers of a call (None: a guard on them does not hold); `finish` makes results of what it gives."""
-
-    run: Callable[..., Any]
-    numbers: Callable[[Sequence[Any]], list[Any] | None] | None
-    finish: Callable[[Any], Any]
 
 
 class CallKind:
@@ -89,18 +77,21 @@ class OperatorCalls:
 
     def __init__(self, op: OpDef, reference: Runner) -> None:
         self.op, self.reference = op, reference
-        self.known: dict[Any, Any] = {}  # by signature: a BoundKernel, a CallKind, or False: NumPy's alone
+        self.natives: dict[Any, Callable[..., Any]] = {}  # by signature, of those that have a kernel
+        self.known: dict[Any, CallKind | None] = {}  # of others that were met; None: NumPy's alone
         self.kinds: dict[Any, CallKind] = {}
         arguments = op.schema.arguments
         self.live = frozenset(
             i for i, a in enumerate(arguments) if a.type.base == "Scalar" and not a.type.is_list
         )
+        # what the body of a composite does may be seen by others
+        asked = _below_everything if op.kind is Kind.COMPOSITE else None
+        self.run = write_runner(op, reference, self.natives, self.meet, asked)
 
     def meet(self, args: Arguments, key: Any, arrays: list[Any]) -> Any:
-        """Run a call whose signature has no kernel bound to it."""
-        op, known = self.op, self.known
-        found = known.get(key)
-        if found is False:
+        """Run a call whose signature has no native callable, or one that refused it."""
+        op, met = self.op, key in self.known
+        if (met and self.known[key] is None) or not arrays or key in self.natives:
             return self.reference(op, args)
         form = form_of(op, args, self.live)
         if form is None:
@@ -113,17 +104,19 @@ class OperatorCalls:
             if bound is None and not kind.refused:
                 kind.compile(op, form)
                 bound = kind.bind(op, form, arrays)
-        elif kind.kernels and (found is not None or max(a.size for a in arrays) >= LARGE):
+        elif kind.kernels and (met or max(a.size for a in arrays) >= LARGE):
             bound = kind.bind(op, form, arrays)
         else:
             bound = None
         if bound is not None:
-            self._remember(key, bound)
-            return self.run(bound, args, arrays)
+            if len(self.natives) >= MOST_BOUND:
+                self.natives.clear()
+            self.natives[key] = bound
+            return self.run(op, args)
         if kind.refused:
             self._give_up()
             return self._alone(key, args)
-        if found is None:
+        if not met:
             self._remember(key, kind)
         started = time.perf_counter()
         result = self.reference(op, args)
@@ -138,43 +131,18 @@ class OperatorCalls:
             self.op.run = self.reference
 
     def _alone(self, key: Any, args: Arguments) -> Any:
-        self._remember(key, False)
+        self._remember(key, None)
         return self.reference(self.op, args)
 
-    def _remember(self, key: Any, what: Any) -> None:
+    def _remember(self, key: Any, kind: CallKind | None) -> None:
         if len(self.known) >= MOST_BOUND:
             self.known.clear()
-        self.known[key] = what
+        self.known[key] = kind
 
     def _request(self, kind: CallKind, form: Form) -> None:
         if not kind.queued or kind.generation != worker.generation():
             kind.queued, kind.generation = True, worker.generation()
             worker.submit(lambda: kind.compile(self.op, form))
-
-    def run(self, bound: Any, args: Arguments, arrays: list[Any]) -> Any:
-        """Run a bound kernel; what it refuses runs on NumPy's."""
-        if bound.numbers is None:
-            found = bound.run(*arrays)
-        else:
-            numbers = bound.numbers(self._leaves(args))
-            if numbers is None:
-                return self.reference(self.op, args)
-            found = bound.run(*arrays, *numbers)
-        if type(found) is Tensor:
-            return found
-        if found is NotImplemented:
-            return self.reference(self.op, args)
-        return bound.finish(found)
-
-    def _leaves(self, args: Arguments) -> list[Any]:
-        """Tensors and live numbers among the arguments, in order."""
-        found: list[Any] = []
-        for i, a in enumerate(args):
-            if isinstance(a, Tensor) or (i in self.live and is_live(self.op, i, a)):
-                found.append(a)
-            elif type(a) is tuple:
-                found.extend([t for t in a if isinstance(t, Tensor)])
-        return found
 
 
 def runner(op: OpDef, reference: Runner) -> Runner:
@@ -184,60 +152,7 @@ def runner(op: OpDef, reference: Runner) -> Runner:
     calls = _calls.get(op)
     if calls is None:
         calls = _calls[op] = OperatorCalls(op, reference)
-    known, live, defaults = calls.known, calls.live, op.defaults
-    recorded = op.kind is Kind.COMPOSITE  # what its body does may be
-
-    def run(op: OpDef, args: Arguments) -> Any:
-        key: list[Any] = []
-        arrays: list[Any] = []
-        for i, a in enumerate(args):
-            if isinstance(a, Tensor):
-                array = a._array
-                if array is None or a._keys > AUTOGRAD:
-                    return reference(op, args)
-                key += (a.dtype, array.shape, array.strides, a._strides)
-                arrays.append(array)
-            elif a is None or a is defaults[i]:
-                key.append(a)
-            elif type(a) is tuple:
-                if not _add_tuple(a, key, arrays):
-                    return reference(op, args)
-            elif type(a) is bool:
-                key.append("yes" if a else "no")
-            elif i in live and type(a) in _NUMBERS:
-                key.append(type(a))
-            else:
-                key.append(exactly(a))
-        signature = tuple(key)
-        try:
-            bound = known.get(signature)
-        except TypeError:  # an argument that is like no other
-            return reference(op, args)
-        if not arrays or (recorded and not _below_everything(args)):
-            return reference(op, args)
-        if type(bound) is BoundKernel:
-            return calls.run(bound, args, arrays)
-        return calls.meet(args, signature, arrays)
-
-    return run
-
-
-_NUMBERS = (float, int)
-
-
-def _add_tuple(values: tuple[Any, ...], key: list[Any], arrays: list[Any]) -> bool:
-    """Add what a tuple of tensors, or of anything else, is to a key; False for tensors that no kernel takes."""
-    key.append(len(values))
-    for a in values:
-        if isinstance(a, Tensor):
-            array = a._array
-            if array is None or a._keys > AUTOGRAD:
-                return False
-            key += (a.dtype, array.shape, array.strides, a._strides)
-            arrays.append(array)
-        else:
-            key.append(a)
-    return True
+    return calls.run
 
 
 def _below_everything(args: Arguments) -> bool:

@@ -32,7 +32,7 @@ from ..runtime.executable import Executable
 from ..runtime.executable import Slot as OutputSlot
 from ..runtime.invoke import NO_GUARDS, Effects, Invoker, Output, Source, available
 from ..runtime.sized import SizedExecutable
-from .calls import BoundKernel, forget
+from .calls import forget
 from .layouts import Form, Operand, Slot
 
 MOST_WORKSPACE = 1 << 28  # bytes that a kernel may keep for temporaries
@@ -122,6 +122,7 @@ class Kernel:
         self._leaves, self._structure = captured.leaves, captured.structure
         self._executable = executable
         self._live = live
+        self._single = len(captured.leaves) == 1 and captured.structure.type is None
         # for each input of the program the number of the leaf, or the type of the numbers that it holds
         self._inputs: list[int | type] = []
         for ref in inputs:
@@ -133,9 +134,14 @@ class Kernel:
                 self._inputs.append(ref)
             else:
                 raise Unsuitable("it draws random numbers")
+        self._kinds = [kind for kind in self._inputs if isinstance(kind, type)]
 
-    def bind(self, form: Form, arrays: Sequence[np.ndarray]) -> BoundKernel | None:
-        """The kernel for a call of this form on arrays like these; None if it does not serve its sizes."""
+    def bind(self, form: Form, arrays: Sequence[np.ndarray]) -> Callable[..., Any] | None:
+        """The kernel for a call of this form on arrays like these; None if it does not serve its sizes.
+
+        It takes the arrays, then the numbers that are no defaults, and gives the results; NotImplemented: it
+        refuses the call.
+        """
         values = self._live.read(form.leaves)
         if not self._live.holds(values):
             return None
@@ -148,58 +154,105 @@ class Kernel:
             raise Unsuitable("it writes to an operand")
         if executable.workspace_size > MOST_WORKSPACE:
             return None
+        live = self._live.at(values)
         slots = _result_slots(form, executable, self._leaves)
-        return self._bound(form, arrays, executable, slots, self._live.at(values))
+        run = self._finished(self._native(form, arrays, executable, slots, live), executable)
+        return run if not form.numbers else self._with_numbers(run, form, len(arrays), live)
 
-    def _bound(
+    def _native(
         self,
         form: Form,
         arrays: Sequence[np.ndarray],
         executable: Executable,
         slots: Sequence[OutputSlot],
         live: LiveInputs,
-    ) -> BoundKernel:
+    ) -> Callable[..., Any]:
+        """The native callable: it takes the arrays, then one array for the numbers of each kind."""
         operands = [i for i, leaf in enumerate(form.leaves) if isinstance(leaf, Operand)]
         place = {leaf: n for n, leaf in enumerate(operands)}
-        kinds = [kind for kind in self._inputs if isinstance(kind, type)]
-        count = len(arrays)
+        count, kinds = len(arrays), self._kinds
         sources = []
         for given, slot in zip(self._inputs, executable.inputs, strict=True):
             if isinstance(given, type):
-                which = count + kinds.index(given)
-                sources.append(Source(which, None, live.fill(given, live.read(form.leaves)), slot))
+                example = live.fill(given, live.read(form.leaves))
+                sources.append(Source(count + kinds.index(given), None, example, slot))
             else:
                 sources.append(Source(place[given], None, arrays[place[given]], slot))
         used = {source.which for source in sources}
         sources += [Source(i, None, array, None) for i, array in enumerate(arrays) if i not in used]
-        numbers = None
-        if kinds or live.guarded:
+        return _callable(executable, sources, slots, self._single, count + len(kinds))
 
-            def numbers(leaves: Sequence[Any]) -> list[np.ndarray] | None:
-                present = live.read(leaves)
-                if live.guarded and not live.holds(present):
-                    return None
-                return [live.fill(kind, present) for kind in kinds]
-
-        single = len(self._leaves) == 1 and self._structure.type is None
-        run = _callable(executable, sources, slots, single, count + len(kinds))
-        return BoundKernel(run, numbers, self._finish(executable, single))
-
-    def _finish(self, executable: Executable, single: bool) -> Callable[[Any], Any]:
+    def _finished(self, run: Callable[..., Any], executable: Executable) -> Callable[..., Any]:
+        """`run`, with results as the operator gives them."""
         structure, leaves = self._structure, self._leaves
-        in_order = [leaf.index for leaf in leaves if leaf.kind == "value"] == list(range(len(leaves)))
-        plain = in_order and structure.type is tuple and all(c.type is None for c in structure.children)
+        if self._single and not executable.reports:
+            return run
 
-        def finish(found: Any) -> Any:
+        def finished(*given: Any) -> Any:
+            found = run(*given)
+            if type(found) is Tensor or found is NotImplemented:
+                return found
             if type(found) is int:
                 executable.report(found)
-            if single:
-                return found
-            if plain:
-                return tuple(found)
             return structure.unflatten([found[o.index] if o.kind == "value" else None for o in leaves])
 
-        return finish
+        def listed(*given: Any) -> Any:
+            found = run(*given)
+            return tuple(found) if type(found) is list else finished_with(found)
+
+        def finished_with(found: Any) -> Any:
+            if type(found) is int:
+                executable.report(found)
+            return found
+
+        in_order = [leaf.index for leaf in leaves if leaf.kind == "value"] == list(range(len(leaves)))
+        plain = in_order and structure.type is tuple and all(c.type is None for c in structure.children)
+        return listed if plain else finished
+
+    def _with_numbers(
+        self, run: Callable[..., Any], form: Form, count: int, live: LiveInputs
+    ) -> Callable[..., Any]:
+        """`run` for calls with numbers, which are `form.numbers` among the leaves, None where a number is not
+        known only in the call."""
+        kinds, numbers = self._kinds, form.numbers
+        blank: list[Any] = [None] * len(form.leaves)
+        if not kinds and not live.guarded:
+            return lambda *given: run(*given[:count])
+
+        def filled(*given: Any) -> Any:
+            leaves = blank.copy()
+            for at, value in zip(numbers, given[count:], strict=True):
+                if at is not None:
+                    leaves[at] = value
+            present = live.read(leaves)
+            if live.guarded and not live.holds(present):
+                return NotImplemented
+            return run(*given[:count], *[live.fill(kind, present) for kind in kinds])
+
+        if (
+            len(numbers) == 1
+            and len(kinds) == 1
+            and not live.guarded
+            and _is_itself(live, kinds[0], blank, numbers[0])
+        ):
+            dtype = np.float64 if kinds[0] is float else np.int64
+            if count == 1:
+                return lambda x, value: run(x, np.array((value,), dtype))
+            return lambda *given: run(*given[:count], np.array(given[count:], dtype))
+        return filled
+
+
+def _is_itself(live: LiveInputs, kind: type, blank: list[Any], at: int | None) -> bool:
+    """Whether the input for numbers holds the one number of a call as it is."""
+    if at is None:
+        return False
+    leaves: list[Any] = blank.copy()
+    leaves[at] = mark = object()
+    try:
+        found = live.fills[kind](live.read(leaves))
+    except TypeError:  # it is computed from it
+        return False
+    return len(found) == 1 and found[0] is mark
 
 
 def _result_slots(form: Form, executable: Executable, leaves: Sequence[Any]) -> list[OutputSlot]:

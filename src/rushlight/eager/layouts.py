@@ -65,11 +65,13 @@ class Slot:
 
 @dataclass(frozen=True)
 class Form:
-    """A call as a kernel sees it. `arguments` has a `Slot` for each of the `leaves`: operands and numbers."""
+    """A call as a kernel sees it. `arguments` has a `Slot` for each of the `leaves`: operands and numbers.
+    `numbers` are the arguments that may be such numbers and are no defaults: leaves, or None for other values."""
 
     key: tuple[Any, ...]
     arguments: Arguments
     leaves: list[Any]
+    numbers: list[int | None]
     specs: tuple[Spec, ...] | None  # of the results; None if only running the operator tells
     shape: tuple[int, ...] | None  # in which a kernel sees the results, if not in their own
 
@@ -91,6 +93,7 @@ def form_of(op: OpDef, args: Arguments, live: frozenset[int]) -> Form | None:
     if any(0 in operand.shape for operand in operands):
         return None
     given, leaves = iter(operands), []
+    numbers: list[int | None] = []
 
     def slot(leaf: Any) -> Slot:
         leaves.append(leaf)
@@ -107,23 +110,21 @@ def form_of(op: OpDef, args: Arguments, live: frozenset[int]) -> Form | None:
             several = [None if t is None else next(given) for t in a]
             arguments.append(tuple([None if o is None else slot(o) for o in several]))
             key.append(tuple([None if o is None else o.kind() for o in several]))
-        elif i in live and is_live(op, i, a):
+        elif i in live and type(a) in (float, int) and a is not op.defaults[i]:
+            numbers.append(len(leaves))
             arguments.append(slot(a))
             key.append(type(a))
         else:
+            if i in live and a is not op.defaults[i]:
+                numbers.append(None)
             arguments.append(a)
             key.append((type(a), exactly(a)))
-    return Form(tuple(key), tuple(arguments), leaves, specs, shape)
+    return Form(tuple(key), tuple(arguments), leaves, numbers, specs, shape)
 
 
 def exactly(value: Any) -> Any:
-    """What is equal for equal arguments alone: zeros differ in their sign, and NaN is equal to itself."""
-    return repr(value) if type(value) in (float, complex) else value
-
-
-def is_live(op: OpDef, i: int, value: Any) -> bool:
-    """Whether argument `i`, of those that may be numbers known only in the call, is one now."""
-    return type(value) in (float, int) and value is not op.defaults[i]
+    """What is equal for equal arguments alone: zeros differ in their sign, and True is not 1."""
+    return repr(value) if type(value) in (float, complex, bool) else value
 
 
 def _tensors(args: Arguments) -> list[Tensor]:
