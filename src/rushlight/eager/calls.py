@@ -29,6 +29,7 @@ kernels = LazyModule("rushlight.eager.kernels")
 
 WORTH = 0.005  # seconds of NumPy's time after which a kernel is worth compiling
 MOST_BOUND = 256  # signatures that an operator knows; when there are more, it begins anew
+MOST_KINDS = 256  # of which an operator has kernels; others run on NumPy's
 MOST_KERNELS = 6  # of one kind, for sizes that the others do not serve
 MOST_REFUSED = 3  # kinds without a kernel after which an operator that has none at all is left alone
 LARGE = 1 << 14  # elements from which a kernel is bound to sizes that come for the first time
@@ -98,6 +99,8 @@ class OperatorCalls:
             return self._alone(key, args)
         kind = self.kinds.get(form.key)
         if kind is None:
+            if len(self.kinds) >= MOST_KINDS:
+                return self._alone(key, args)
             kind = self.kinds[form.key] = CallKind()
         if settings.get() == "native" and not kind.refused:
             bound = kind.bind(op, form, arrays)
@@ -167,6 +170,8 @@ def _below_everything(args: Arguments) -> bool:
 def _may_have_kernel(op: OpDef) -> bool:
     if op.random or op.data_dependent or op.family == "library":
         return False
+    if any(a.type.base == "Scalar" and a.type.is_list for a in op.schema.arguments):
+        return False  # numbers that differ from call to call, and are no operands of their own
     if op.kind is Kind.POINTWISE:
         return op.body is not None
     return op.kind in (Kind.STRUCTURAL, Kind.COMPOSITE)

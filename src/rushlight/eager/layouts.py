@@ -83,7 +83,7 @@ def form_of(op: OpDef, args: Arguments, live: frozenset[int]) -> Form | None:
     if op.kind is not Kind.COMPOSITE:
         specs = infer(op, args)
         specs = (specs,) if isinstance(specs, Spec) else tuple(specs)
-        if any(spec.shape is None or 0 in spec.shape for spec in specs):
+        if any(spec.shape is None for spec in specs) or all(0 in spec.known_shape() for spec in specs):
             return None
     shape = None
     if op.kind is Kind.POINTWISE:
