@@ -223,24 +223,6 @@ def side_by_side(along: Sequence[Line]) -> bool:
     )
 
 
-def max_pool_backward(
-    grad: Tensor,
-    indices: Tensor,
-    like: Tensor,
-    rank: int,
-    kernel_size: Shape,
-    stride: Shape,
-    padding: Shape,
-    dilation: Shape,
-    ceil_mode: bool,
-) -> Tensor:
-    """The gradient of the input, for indices that the operator has found."""
-    along = lines(like, rank, kernel_size, stride, padding, dilation, ceil_mode, f"max_pool{rank}d")
-    if side_by_side(along) and numel(like.shape):
-        return to_windows(grad, indices, like, along)
-    return to_places(grad, indices, like, rank)
-
-
 def _declare_max(rank: int) -> None:
     name = f"max_pool{rank}d"
     more = (
@@ -265,6 +247,27 @@ def _declare_max(rank: int) -> None:
     )
     def backward(grad_output: Tensor, self: Tensor, indices: Tensor) -> Tensor:
         return to_places(grad_output, indices, self, rank)
+
+    @composite(
+        f"_{name}_gradient(Tensor grad, Tensor indices, Tensor self, int[{rank}] kernel_size, int[{rank}] stride, "
+        f"int[{rank}] padding, int[{rank}] dilation, bool ceil_mode) -> Tensor",
+        api=INTERNAL,
+    )
+    def gradient(
+        grad: Tensor,
+        indices: Tensor,
+        self: Tensor,
+        kernel_size: Shape,
+        stride: Shape,
+        padding: Shape,
+        dilation: Shape,
+        ceil_mode: bool,
+    ) -> Tensor:
+        """The gradient of the input, for indices that the operator has found."""
+        along = lines(self, rank, kernel_size, stride, padding, dilation, ceil_mode, name)
+        if side_by_side(along) and numel(self.shape):
+            return to_windows(grad, indices, self, along)
+        return to_places(grad, indices, self, rank)
 
     @composite(f"{name}(Tensor self, {more}) -> Tensor", api=FUNCTION)
     def max_pool(

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from ..core.dispatch import run_name
-from ..decompositions.pooling import at_places, max_pool_backward, to_places
+from ..decompositions.pooling import at_places, to_places
 from .declare import AUTO_LINEAR, NOT_DIFFERENTIABLE, derivative
 
 
 def _declare(rank: int) -> None:
     derivative(f"max_pool{rank}d_with_indices",
                self=lambda grad0, self, result1, kernel_size, stride, padding, dilation, ceil_mode:
-                   max_pool_backward(grad0, result1, self, rank, kernel_size, stride, padding, dilation,
-                                     ceil_mode),
+                   run_name(f"_max_pool{rank}d_gradient", grad0, result1, self, kernel_size, stride, padding,
+                            dilation, ceil_mode),
                result0=lambda self_t, result1: at_places(self_t, result1, rank))
     derivative(f"adaptive_max_pool{rank}d",
                self=lambda grad0, self, result1:

@@ -7,12 +7,14 @@ program. `Kernel.bind` fills in the sizes of a call: what is left is a native ca
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ..capture.captured_call import CapturedCall
+from ..capture.captured_call import CapturedCall, Leaf
 from ..capture.live_inputs import LiveInputs
 from ..capture.locations import NOTHING_KNOWN
 from ..capture.program import capture_call
@@ -105,8 +107,11 @@ def _check_pure(captured: CapturedCall) -> None:
     if captured.live.symbols.data:
         raise Unsuitable("sizes of its results are data")
     for leaf in captured.leaves:
-        if leaf.kind != "value" and not (leaf.kind == "python" and leaf.python is None):
+        if leaf.kind not in ("value", "view") and not (leaf.kind == "python" and leaf.python is None):
             raise Unsuitable("it returns more than new tensors")
+    indices = [leaf.index for leaf in captured.leaves if leaf.kind != "python"]
+    if len(set(indices)) != len(indices):
+        raise Unsuitable("it returns a tensor twice")
 
 
 class Kernel:
@@ -155,9 +160,17 @@ class Kernel:
         if executable.workspace_size > MOST_WORKSPACE:
             return None
         live = self._live.at(values)
-        slots = _result_slots(form, executable, self._leaves)
+        slots = _result_slots(form, executable, [self._sized(leaf, values) for leaf in self._leaves])
         run = self._finished(self._native(form, arrays, executable, slots, live), executable)
         return run if not form.numbers else self._with_numbers(run, form, len(arrays), live)
+
+    def _sized(self, leaf: Leaf, values: Sequence[Any]) -> Leaf:
+        """A leaf with the sizes of a call."""
+        if leaf.kind != "view" or not self._live.sizes:
+            return leaf
+        assert leaf.spec is not None
+        sizes = dict(zip(self._live.sizes, self._live.sizes_of(values), strict=True))
+        return replace(leaf, spec=leaf.spec.sized(sizes))
 
     def _native(
         self,
@@ -194,7 +207,7 @@ class Kernel:
                 return found
             if type(found) is int:
                 executable.report(found)
-            return structure.unflatten([found[o.index] if o.kind == "value" else None for o in leaves])
+            return structure.unflatten([found[o.index] if o.kind != "python" else None for o in leaves])
 
         def listed(*given: Any) -> Any:
             found = run(*given)
@@ -205,7 +218,7 @@ class Kernel:
                 executable.report(found)
             return found
 
-        in_order = [leaf.index for leaf in leaves if leaf.kind == "value"] == list(range(len(leaves)))
+        in_order = [leaf.index for leaf in leaves if leaf.kind != "python"] == list(range(len(leaves)))
         plain = in_order and structure.type is tuple and all(c.type is None for c in structure.children)
         return listed if plain else finished
 
@@ -260,7 +273,11 @@ def _result_slots(form: Form, executable: Executable, leaves: Sequence[Any]) -> 
     slots = executable.output_slots
     specs = form.specs
     if specs is None:
-        return list(slots)
+        found = list(slots)
+        for leaf in leaves:
+            if leaf.kind == "view":
+                found[leaf.index] = _viewed(slots[leaf.index], leaf.spec)
+        return found
     values = [leaf for leaf in leaves if leaf.kind == "value"]
     if len(values) != len(specs) or sorted(leaf.index for leaf in values) != list(range(len(slots))):
         raise Unsuitable("its results are not those of its rule")
@@ -284,6 +301,15 @@ def _result_slot(slot: OutputSlot, spec: Spec, seen: tuple[int, ...] | None) -> 
     return OutputSlot(
         slot.number, slot.dtype, shape, None if usual else tuple([s * size for s in strides]), slot.offset
     )
+
+
+def _viewed(slot: OutputSlot, spec: Spec) -> OutputSlot:
+    """A contiguous output in another shape."""
+    shape = spec.known_shape()
+    plain = slot.strides is None and spec.known_strides() == contiguous_strides(shape) and spec.offset == 0
+    if not plain or spec.conj or spec.neg or math.prod(shape) != math.prod(slot.shape):
+        raise Unsuitable("it returns a view")
+    return replace(slot, shape=shape)
 
 
 def _places(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
