@@ -28,6 +28,8 @@ FLOORS = [
     ["derivatives"],
     ["batching"],
     ["autograd"],
+    # which kernels eager operators run, and the thread that makes native ones
+    ["eager.settings", "eager.worker", "eager.layouts", "eager.signatures", "eager.calls"],
     ["graph"],
     ["capture"],
     ["loops"],
@@ -89,6 +91,7 @@ FLOORS = [
         "xpu",
     ],
     ["compiler"],
+    ["eager"],  # operators as programs of the compiler
     ["_inductor"],
     ["_dynamo"],
     ["__init__"],
@@ -105,6 +108,7 @@ LATE = {
     ("_api.compile", "nn.modules.module"): "compile() takes a module",
     ("_api.compile", "nn.modules._compiled"): "compile() of a module gives a module",
     ("_api.compiler", "nn.modules.module"): "disable() takes a module",
+    ("eager.calls", "eager.kernels"): "the compiler is loaded when an operator is worth a kernel",
     ("library", "testing.opcheck"): "torch.library.opcheck is public, and part of the test harness",
 }
 

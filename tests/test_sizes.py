@@ -47,7 +47,6 @@ FOLLOW_TORCH = {
     "decompositions/foreach_fused.py: adam": "_fused_adam, of one tensor",
     "decompositions/foreach_fused.py: sgd": "_fused_sgd, of one tensor",
     "decompositions/loss_classes.py: _ctc_loss": "ctc_loss",
-    "decompositions/pooling.py: max_pool_backward": "max_pool2d_with_indices_backward",
     "derivatives/attention.py: flash_attention": "_scaled_dot_product_flash_attention_for_cpu",
     "derivatives/embedding.py: bag_double_backward": "_embedding_bag_dense_backward",
     "derivatives/embedding.py: bag_sample_double_backward": "_embedding_bag_per_sample_weights_backward",

@@ -201,6 +201,7 @@ __all__ = [
     "autocast_decrement_nesting",
     "autocast_increment_nesting",
     "autograd",
+    "eager",
     "bfloat16",
     "bool",
     "can_cast",

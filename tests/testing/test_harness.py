@@ -208,6 +208,7 @@ def test_unsupported_variants_do_not_apply():
         "compiled_bwd",
         "compiled_writes",
         "compiled_writes_bwd",
+        "native",
         "operands",
         "out_views",
         "errors",

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 VARIANTS = (
     "fwd", "out", "meta", "bwd", "fwad", "gradgrad", "vmap", "adjoint", "jacobian", "hessian", "decomposed",
-    "compiled", "compiled_dynamic", "compiled_bwd", "compiled_writes", "compiled_writes_bwd", "operands",
-    "out_views",
+    "compiled", "compiled_dynamic", "compiled_bwd", "compiled_writes", "compiled_writes_bwd", "native",
+    "operands", "out_views",
 )  # fmt: skip
 DTYPES = (
     "float32",

@@ -249,8 +249,8 @@ def _declare_max(rank: int) -> None:
         return to_places(grad_output, indices, self, rank)
 
     @composite(
-        f"_{name}_gradient(Tensor grad, Tensor indices, Tensor self, int[{rank}] kernel_size, int[{rank}] stride, "
-        f"int[{rank}] padding, int[{rank}] dilation, bool ceil_mode) -> Tensor",
+        f"_{name}_gradient(Tensor grad, Tensor indices, Tensor self, int[{rank}] kernel_size, "
+        f"int[{rank}] stride, int[{rank}] padding, int[{rank}] dilation, bool ceil_mode) -> Tensor",
         api=INTERNAL,
     )
     def gradient(

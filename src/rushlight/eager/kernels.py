@@ -187,18 +187,35 @@ class Kernel:
         sources = []
         for given, slot in zip(self._inputs, executable.inputs, strict=True):
             if isinstance(given, type):
-                example = live.fill(given, live.read(form.leaves))
-                sources.append(Source(count + kinds.index(given), None, example, slot))
+                numbers = live.fill(given, live.read(form.leaves))
+                if form.numbers:
+                    sources.append(Source(count + kinds.index(given), None, numbers, slot))
+                else:  # which sizes decide
+                    sources.append(Source(-1, numbers, numbers, slot))
             else:
                 sources.append(Source(place[given], None, arrays[place[given]], slot))
         used = {source.which for source in sources}
-        sources += [Source(i, None, array, None) for i, array in enumerate(arrays) if i not in used]
-        return _callable(executable, sources, slots, self._single, count + len(kinds))
+        unused = [Source(i, None, array, None) for i, array in enumerate(arrays) if i not in used]
+        arguments = count + (len(kinds) if form.numbers else 0)
+        single = self._single and len(slots) == 1
+        if not available() or redzones.enabled():
+            return _long_way(executable, sources, slots, single)
+        return Invoker(
+            arguments,
+            [*sources, *unused],
+            [Output(o.number, BY_NUMPY[o.dtype], o.shape, o.strides) for o in slots],
+            executable.native_program(sources),
+            tensors=True,
+            single=single,
+            effects=BELOW_DISPATCH,
+            guards=NO_GUARDS,
+        ).call
 
     def _finished(self, run: Callable[..., Any], executable: Executable) -> Callable[..., Any]:
         """`run`, with results as the operator gives them."""
         structure, leaves = self._structure, self._leaves
-        if self._single and not executable.reports:
+        alone = self._single and len(executable.output_slots) == 1
+        if alone and not executable.reports:
             return run
 
         def finished(*given: Any) -> Any:
@@ -218,8 +235,14 @@ class Kernel:
                 executable.report(found)
             return found
 
-        in_order = [leaf.index for leaf in leaves if leaf.kind != "python"] == list(range(len(leaves)))
-        plain = in_order and structure.type is tuple and all(c.type is None for c in structure.children)
+        count = len(executable.output_slots)
+        in_order = [leaf.index for leaf in leaves if leaf.kind != "python"] == list(range(count))
+        plain = (
+            in_order
+            and len(leaves) == count
+            and structure.type is tuple
+            and all(c.type is None for c in structure.children)
+        )
         return listed if plain else finished
 
     def _with_numbers(
@@ -317,31 +340,16 @@ def _places(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
     return [s for n, s in zip(shape, strides, strict=True) if n > 1]
 
 
-def _callable(
-    executable: Executable,
-    sources: Sequence[Source],
-    slots: Sequence[OutputSlot],
-    single: bool,
-    arguments: int,
+def _long_way(
+    executable: Executable, sources: Sequence[Source], slots: Sequence[OutputSlot], single: bool
 ) -> Callable[..., Any]:
-    if available() and not redzones.enabled():
-        outputs = [Output(o.number, BY_NUMPY[o.dtype], o.shape, o.strides) for o in slots]
-        return Invoker(
-            arguments,
-            sources,
-            outputs,
-            executable.native_program(sources),
-            tensors=True,
-            single=single,
-            effects=BELOW_DISPATCH,
-            guards=NO_GUARDS,
-        ).call
-    order = [source.which for source in sources if source.slot is not None]
+    """The same as a native callable, through Python: between red zones, and where there are no such callables."""
 
     def run(*given: np.ndarray) -> Any:
+        inputs = [source.constant if source.which < 0 else given[source.which] for source in sources]
         found = [
             wrap(np.ndarray(slot.shape, slot.dtype, _memory(array), 0, slot.strides))
-            for array, slot in zip(executable.run([given[i] for i in order]), slots, strict=True)
+            for array, slot in zip(executable.run(inputs), slots, strict=True)
         ]
         return found[0] if single else found
 

@@ -79,10 +79,13 @@ def _text(op: OpDef, asks: bool) -> str:
         f"key = ({', '.join(key)},)",
         "try:",
         "    native = native_of(key)",
-        "except TypeError:",
+        "except TypeError:",  # an argument that cannot be looked up
         "    return reference(op, args)",
         "if native is not None:",
-        f"    found = native({given})",
+        "    try:",
+        f"        found = native({given})",
+        "    except MemoryError:",  # of which the long way tells more
+        "        return reference(op, args)",
         "    if found is not NotImplemented:",
         "        return found",
         f"return meet(args, key, [{', '.join(arrays)}])",

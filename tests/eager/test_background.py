@@ -1,0 +1,112 @@
+"""The thread that makes kernels: forks, the end of the interpreter, Ctrl-C, and the environment variable."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+BUSY = """
+    import os, sys, time
+    import rushlight as rl
+    from rushlight.eager import calls, worker
+    assert rl.eager.get() == "auto"
+    calls.WORTH = 0.0  # everything that is met is compiled
+    x = rl.randn(50, 60)
+    def work():
+        for function in (rl.exp, rl.tanh, rl.sin, rl.erf, rl.sigmoid, rl.softmax):
+            function(x, 1) if function is rl.softmax else function(x)
+    work()
+"""
+
+
+def run(program: str, tmp_path: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {k: v for k, v in os.environ.items() if k != "RUSHLIGHT_EAGER"}
+    environment |= {"RUSHLIGHT_CACHE_DIR": str(tmp_path), **variables}
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(BUSY) + textwrap.dedent(program)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+def test_exit_while_kernels_are_made(tmp_path: Path) -> None:
+    done = run("print('end')", tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_fork_while_kernels_are_made(tmp_path: Path) -> None:
+    done = run(
+        """
+        child = os.fork()
+        expected = [float(x.exp().sum()), float(x.softmax(1).sum())]
+        for _ in range(3):
+            work()
+        assert worker.wait(200)
+        work()
+        found = [float(x.exp().sum()), float(x.softmax(1).sum())]
+        assert all(abs(a - b) < 1e-2 for a, b in zip(expected, found)), (expected, found)
+        assert any(c.natives for c in calls._calls.values())
+        if child == 0:
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        print("both")
+        """,
+        tmp_path,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "both\n", "")
+
+
+def test_ctrl_c_while_kernels_are_made(tmp_path: Path) -> None:
+    done = run(
+        f"""
+        import threading
+        threading.Timer(0.2, lambda: os.kill(os.getpid(), {int(signal.SIGINT)})).start()
+        try:
+            while True:
+                work()
+                time.sleep(0.001)
+        except KeyboardInterrupt:
+            pass
+        work()
+        print("interrupted")
+        """,
+        tmp_path,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
+
+
+def test_modes_of_the_environment(tmp_path: Path) -> None:
+    program = """
+import rushlight as rl
+from rushlight.eager import calls
+rl.ones(3) + 1
+print(rl.eager.get(), sum(len(c.natives) for c in calls._calls.values()))
+"""
+    for mode, expected in (("reference", "reference 0\n"), ("native", "native 1\n"), ("", "auto 0\n")):
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            env=os.environ | {"RUSHLIGHT_EAGER": mode, "RUSHLIGHT_CACHE_DIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout == expected
+    failed = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"RUSHLIGHT_EAGER": "quick"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert failed.returncode
+    assert "RUSHLIGHT_EAGER must be one of auto, native, reference, but it is 'quick'" in failed.stderr
