@@ -236,6 +236,10 @@ def _call_named_inplace(op: OpDef, args: Arguments, written: list[int]) -> Any:
 def _call_list_inplace(op: OpDef, args: Arguments) -> Any:
     """`op` of a list with every tensor of it overwritten by its result; returns the list."""
     targets, name = args[0], f"{op.public_name}_"
+    if len(targets) > 1 and _reads_what_it_wrote(op, args):
+        for number in range(len(targets)):
+            _call_list_inplace(op, _of_number(op, args, number))
+        return list(targets)
     if _are_written_plainly(targets):
         results = call(op, args)
         if all(_fits_plainly(*pair) for pair in zip(targets, results, strict=True)):
@@ -258,6 +262,44 @@ def _call_list_inplace(op: OpDef, args: Arguments) -> Any:
     for target, result in zip(targets, results, strict=True):
         assign(target, result)
     return list(targets)
+
+
+def _reads_what_it_wrote(op: OpDef, args: Arguments) -> bool:
+    """Whether a tensor of a list shares memory with one that is read or written with another number: PyTorch
+    writes one after the other."""
+    own = [_memory(target) for target in args[0]]
+    if len(set(own)) < len(own):
+        return True
+    others = [args[i] for i in op.list_positions if i]
+    written = set(own)
+    if any(args[i] is not None and _memory(args[i]) in written for i in op.tensor_positions):
+        return True
+    return any(
+        read != at and read in written
+        for some in others
+        if some is not None
+        for at, read in zip(own, map(_memory, some), strict=False)
+    )
+
+
+def _memory(tensor: Tensor) -> int:
+    """What tensors have in common that may share memory."""
+    return id(tensor if tensor._storage is None else tensor._storage)
+
+
+def _of_number(op: OpDef, args: Arguments, number: int) -> Arguments:
+    """The arguments for one tensor of the list, with what belongs to it of other lists, and of a tensor that holds
+    a number for each."""
+    count = len(args[0])
+    part = slice(number, number + 1)
+
+    def own(at: int, value: Any) -> Any:
+        name, kind = op.schema.arguments[at].name, op.schema.arguments[at].type
+        if kind.is_list and value is not None and len(value) == count:
+            return value[part]
+        return value[part] if name == "scalars" and isinstance(value, Tensor) else value
+
+    return tuple([own(at, value) for at, value in enumerate(args)])
 
 
 def _are_written_plainly(targets: Any) -> bool:
