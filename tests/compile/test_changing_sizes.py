@@ -328,3 +328,23 @@ def test_functions_of_math_are_their_own_again_after_a_capture():
     assert math.sqrt is before
     with pytest.raises(ValueError, match="math domain error"):
         rl.compile(lambda x: x * math.log(x.shape[0] - 5), dynamic=True)(rl.ones(5))
+
+
+def test_explain_and_reasons_tell_symbols_relations_and_the_line():
+    def program(x):
+        return x * 2 if x.shape[0] > 4 else x
+
+    compiled = rl.compile(program, dynamic=True)
+    line = f"{__file__}:{program.__code__.co_firstlineno + 1}"
+    told = rl.explain(compiled, rl.ones(6, 3))
+    assert told.symbols == [
+        "s0 is argument 0.shape[0], 6 here, from 2",
+        "s1 is argument 0.shape[1], 3 here, from 2",
+    ]
+    relation = "the number ((argument 0.shape[0] + -5) >= 0): value"
+    assert f"{relation} True ({line})" in told.guards
+    assert "== symbols\n  s0 is" in str(told)
+    compiled(rl.ones(6, 3))
+    compiled(rl.ones(3, 3))
+    assert compiled.reasons[-1] == f"{relation} was True, is False ({line})"
+    assert rl.explain(program, rl.ones(6, 3)).symbols == []

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core.symbols import SizeGuard
+from ..core.symbols import LARGEST, SizeGuard
 from .locations import MISSING
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ class LiveInputs:
         self.fills, self.inputs = fills, {kind: numbers.inputs[kind] for kind in fills}
         # expressions, and the values that they must have
         self.guards = [(expression, value) for (expression, _), value in numbers.guards.items()]
+        self.lines: dict[str, str] = {}  # by expression, of the program that needs a guard
         self.sizes = dict(numbers.sizes)  # symbols, and which root each is
         self.symbols = numbers.symbols
         # whether a symbol says where an argument lies, which the key of a call does not
@@ -43,11 +44,13 @@ class LiveInputs:
 
     def assume(self, guards: Sequence[SizeGuard]) -> None:
         """Hold only where what the compiler has assumed of sizes holds, too."""
-        texts = [
-            guard.expression(lambda dim: f"v[{self.sizes[dim]}]")
+        needed = [
+            (guard.expression(lambda dim: f"v[{self.sizes[dim]}]"), guard.line)
             for guard in guards
             if not self.symbols.is_data(guard.index)
         ]
+        self.lines.update((text, line) for text, line in needed if line)
+        texts = [text for text, _ in needed]
         known = {expression for expression, _ in self.guards}
         texts = [text for text in dict.fromkeys(texts) if text not in known]
         if texts:
@@ -103,6 +106,13 @@ class LiveInputs:
         except (ArithmeticError, ValueError):
             return MISSING
 
+    def symbols_in_words(self) -> list[str]:
+        """Each size that changes: what it is, was in the call that was captured, and may be."""
+        return [
+            f"{dim.name} is {self._names[root]}, {self.symbols.hints[dim]} here, {_range(dim.low, dim.high)}"
+            for dim, root in self.sizes.items()
+        ]
+
     def in_words(self, expression: str) -> str:
         """An expression with the names of the roots."""
         return re.sub(r"v\[(\d+)\]", lambda found: self._names[int(found[1])], expression)
@@ -123,6 +133,12 @@ class LiveInputs:
     def fill(self, kind: type, values: list[Any]) -> np.ndarray:
         """What the graph input for numbers of `kind` holds. OverflowError for an int that does not fit."""
         return np.array(self.fills[kind](values), np.float64 if kind is float else np.int64)
+
+
+def _range(low: Any, high: Any) -> str:
+    """The numbers that a symbol may be, in words."""
+    ends = [f"from {low}"] if low > -LARGEST else []
+    return " ".join([*ends, f"to {high}"] if high < LARGEST else ends) or "any number"
 
 
 def _given(value: Any, leaves: Any) -> Any:

@@ -71,6 +71,7 @@ class TensorsOfProgram(Interpreter):
         self.lifted: dict[int, Lifted] = {}
         self.draws: dict[int, Draws] = {}  # by the identity of the generator
         self.numbers = Numbers()
+        self.numbers.symbols.line = user_line
         self.symbolic = SymbolicArguments(self.numbers, (), {}, NOTHING_CHANGES)
         self.gradients: dict[int, UsedGradient] = {}
         self.geometries = Geometries()

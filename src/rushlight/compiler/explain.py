@@ -16,6 +16,7 @@ from ..core.passes import PassLog
 from ..plan.passes import PLAN_PASSES
 from .build import build_specialization
 from .call_key import key_of_call, leaves_of
+from .changing_sizes import ChangingSizes
 from .pipeline import CAPTURE, PROGRAM_PASSES, CallToCapture, compile_call, moved_bytes
 from .specialization import Specialization
 
@@ -48,6 +49,7 @@ class Explanation:
 
     stages: list[StageReport]
     fusion: list[str]  # what joined which kernel, and what did not
+    symbols: list[str]  # sizes that change, what they were in this call and what they may be
     guards: list[str]  # what must hold for a call to be served by this specialization
     call_path: str  # how such a call runs
     seconds: dict[str, float]
@@ -99,6 +101,7 @@ class Explanation:
             "graph after passes": self.graph,
             "kernels": self.plan,
             "fusion": "\n".join(f"  {note}" for note in self.fusion),
+            "symbols": "\n".join(f"  {symbol}" for symbol in self.symbols),
             "guards": "\n".join(f"  {guard}" for guard in self.guards),
             "calls": f"  {self.call_path}",
             "time": seconds,
@@ -112,14 +115,18 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
 
     The function is not run on them.
     """
+    sizes = getattr(function, "sizes", ChangingSizes())
     function = getattr(function, "function", function)  # a compiled function explains what it compiles
     leaves, structure = leaves_of(args, kwargs)
+    key = key_of_call(leaves, structure)
+    if not sizes.watching:  # nor has a call shown which sizes change: marks and `dynamic` say so
+        sizes = ChangingSizes(sizes.dynamic, unbacked=sizes.unbacked)
+        sizes.learn(key, leaves)
     environment = environment_of(function, (args, kwargs))
     log = PassLog(keep=True)
-    call = log.run(CAPTURE, CallToCapture(function, args, kwargs, environment)).call
-    key = key_of_call(leaves, structure)
-    compiled = compile_call(call, use_cache=False, log=log)
-    made = build_specialization(compiled, leaves, environment, key=key)
+    request = CallToCapture(function, args, kwargs, environment, changing=sizes.changing(key))
+    compiled = compile_call(log.run(CAPTURE, request).call, use_cache=False, log=log)
+    made = build_specialization(compiled, leaves, environment, key=sizes.key(key))
     return _explanation(log, made)
 
 
@@ -139,7 +146,8 @@ def _explanation(log: PassLog, made: Specialization) -> Explanation:
         for name, count in moved_bytes(artifact).items()
     }
     notes = [prefix + note for prefix, artifact in programs.items() for note in artifact.schedule.notes]
-    return Explanation(stages, notes, [str(guard) for guard in made.guards], made.path.value, seconds, moved)
+    symbols, guards = made.live.symbols_in_words(), [str(guard) for guard in made.guards]
+    return Explanation(stages, notes, symbols, guards, made.path.value, seconds, moved)
 
 
 def _reports(program: str, log: PassLog) -> list[StageReport]:

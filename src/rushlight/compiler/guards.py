@@ -86,8 +86,14 @@ class Guard(NamedTuple):
     aspect: Aspect
     expected: Any
 
+    @property
+    def line(self) -> str:
+        """In parentheses, the line of the program that needs it, if that is known."""
+        line = self.ref.live.lines.get(self.ref.expression) if isinstance(self.ref, Number) else None
+        return f" ({line})" if line else ""
+
     def __str__(self) -> str:
-        return f"{self.ref}: {self.aspect.value} {_text(self.aspect, self.expected)}"
+        return f"{self.ref}: {self.aspect.value} {_text(self.aspect, self.expected)}{self.line}"
 
 
 class Call(NamedTuple):
@@ -146,7 +152,7 @@ def difference(guards: Sequence[Guard], call: Call) -> str | None:
     for guard in guards:
         found = _found(guard, call, captured)
         if not _holds(guard, found):
-            return f"{guard.ref}: {_difference(guard, found)}"
+            return f"{guard.ref}: {_difference(guard, found)}{guard.line}"
     return None
 
 

@@ -249,7 +249,8 @@ class Symbols:
             self._known[relation, index] = known
             if self.places:
                 self.numbers.use_places(index)
-            self.guards.append(SizeGuard(relation, index, known, self.line()))
+            line = self.line() if self.capturing else ""
+            self.guards.append(SizeGuard(relation, index, known, line))
         return known
 
     def _equate(self, index: Index) -> None:
