@@ -62,14 +62,16 @@ def test_a_target_out_of_range_raises() -> None:
 
 
 def test_a_failed_call_changes_no_argument() -> None:
-    def function(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
-        y = x[i]
+    def function(x: torch.Tensor, y: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        z = x[i]
         x.add_(1)
-        return y
+        y.add_(1)
+        return z
 
-    x = torch.zeros(4)
+    x, y = torch.zeros(4), torch.zeros(4)
     with pytest.raises(IndexError):
-        compiled(function)(x, torch.tensor([9]))
+        compiled(function)(x, y, torch.tensor([9]))
+    assert not x.any() and not y.any()
 
 
 # Options.
