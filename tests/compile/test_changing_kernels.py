@@ -78,6 +78,16 @@ def test_causal_attention_computes_triangles(function: Callable[..., Any]) -> No
     assert any(isinstance(s, LoopPlan) and s.limit is not None for s in steps)
 
 
+def test_attention_in_blocks_compiles_once_for_a_number_of_blocks() -> None:
+    """The size of the heads may change, too; 257 to 512 queries are two blocks."""
+
+    def function(q: Any, k: Any, v: Any) -> Any:
+        return rl.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, True)
+
+    shapes = [(2, 2, 5, 8), (4, 3, 40, 4), (2, 2, 300, 8), (3, 2, 260, 4)]
+    check(function, [[rl.randn(*shape) for _ in range(3)] for shape in shapes], compilations=2)
+
+
 def test_causal_attention_with_other_numbers_of_queries_and_keys() -> None:
     sizes = [(20, 33), (64, 20), (3, 100), (100, 3)]
     arguments = [[rl.randn(2, n, 16), rl.randn(2, m, 16), rl.randn(2, m, 16)] for n, m in sizes]
