@@ -224,7 +224,7 @@ class Run:
                 if plain and node._hooks is None and node._sequence != ACCUMULATE:
                     self.node = node
                     outputs = node.apply(grads, None)
-                    if node._hooks is not None:  # added while it ran
+                    if self.node._hooks is not None:  # added while it ran
                         outputs = run_post_hooks(node, outputs, [])
                     if not self.retain_graph:
                         node._release()
@@ -244,7 +244,9 @@ class Run:
                             if array is None or array.shape != meta[0] or grad.dtype is not meta[1]:
                                 grad = self._fitted(node, index, grad, meta)
                             if after._sequence == ACCUMULATE:
-                                self._deliver(after, number, grad, _is_fresh(node, grad, grads or [], outputs))
+                                self._deliver(
+                                    after, number, grad, _is_fresh(node, grad, grads or [], outputs)
+                                )
                             elif len(after._meta) == 1 and after not in buffers:
                                 buffers[after] = [grad]
                             else:

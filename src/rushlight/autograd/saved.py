@@ -167,7 +167,12 @@ def save_output(tensor: Any) -> Any:
         return None
     if MODES.saved_hooks:
         return Packed(tensor, MODES.saved_hooks[-1], True)
-    if type(tensor) is Tensor and not tensor._keys & ~AUTOGRAD and is_whole(tensor) and tensor._storage is None:
+    if (
+        type(tensor) is Tensor
+        and not tensor._keys & ~AUTOGRAD
+        and is_whole(tensor)
+        and tensor._storage is None
+    ):
         plain: Tensor = object.__new__(Tensor)
         plain._array, plain.dtype, plain._versions = tensor._array, tensor.dtype, tensor.version_counter
         if tensor._tangents is None and not tensor._foreign:

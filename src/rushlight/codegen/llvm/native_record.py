@@ -282,14 +282,9 @@ class RecordEmitter(ObjectEmitter):
         ):
             self.api("Py_IncRef", value)
             self._fill(node, name, value)
-        for name, make in (
-            ("_meta", lambda: self._meta(result, dtype, broken)),
-            ("_sequence", lambda: self.api("PyIter_Next", self.object("sequence"))),
-            ("saved", lambda: self._saved(plan, result, broken)),
-        ):
-            made = make()
-            self.require_object(made, broken)
-            self._fill(node, name, made)
+        self._fill_made(node, "_meta", self._meta(result, dtype, broken), broken)
+        self._fill_made(node, "_sequence", self.api("PyIter_Next", self.object("sequence")), broken)
+        self._fill_made(node, "saved", self._saved(plan, result, broken), broken)
         given = self.set(result, "_node", node)
         keys = self.get(result, "_keys")  # those of a view say already that it may have history
         self.require_object(keys, broken)
@@ -314,6 +309,11 @@ class RecordEmitter(ObjectEmitter):
         """Put an object into an empty slot, which takes it over."""
         place = self.word(self.objects_table(), self.objects.index(f"slot_{name}"))
         self.store(value, self.builder.gep(node, [place], source_etype=self.i8))
+
+    def _fill_made(self, node: Any, name: str, made: Any, failed: Any) -> None:
+        """The same of what a function made, if it could."""
+        self.require_object(made, failed)
+        self._fill(node, name, made)
 
     def _follow_base(self, view: Any, failed: Any) -> None:
         base = self.get(view, "_base")
@@ -382,14 +382,15 @@ class RecordEmitter(ObjectEmitter):
             constant = self.compare("==", kind, int(Captured.CONSTANT))
             place = self.select(constant, self.word_address(pair, 1), self.word_address(self.args, which))
             value = self.load(place, self.pointer)
-            there = self.not_(self.is_same(value, self.object("none")))
-            (item,) = self.branch(
-                self.and_(there, self.compare("==", kind, int(Captured.TENSOR))),
-                lambda value=value: [self._with_version(value, failed)],
-                lambda value=value: [self._taken(value)],
-            )
-            self.api("PyList_SetItem", saved, i, item)
+            self.api("PyList_SetItem", saved, i, self._saved_item(kind, value, failed))
         return saved
+
+    def _saved_item(self, kind: Any, value: Any, failed: Any) -> Any:
+        there = self.not_(self.is_same(value, self.object("none")))
+        tensor = self.and_(there, self.compare("==", kind, int(Captured.TENSOR)))
+        return self.branch(tensor, lambda: [self._with_version(value, failed)], lambda: [self._taken(value)])[
+            0
+        ]
 
     def _taken(self, value: Any) -> Any:
         self.api("Py_IncRef", value)
