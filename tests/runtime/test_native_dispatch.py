@@ -159,6 +159,16 @@ def test_writes(left: str, right: str) -> None:
                     assert found[1:] == expected[1:] and same_bits(found[0], expected[0]), (shared, method)
 
 
+def test_writes_to_memory_that_is_read() -> None:
+    for shift in (0, 1, 5, 8, 9):
+        for _ in range(2):
+            array = np.arange(24, dtype=np.float32)
+            a, b = array[shift : shift + 8], array[8:16]
+            expected = a + b
+            rushlight.from_numpy(a).add_(rushlight.from_numpy(b))
+            assert a.tolist() == expected.tolist(), shift
+
+
 x, y, m = rushlight.ones(4), rushlight.ones(4), rushlight.ones(4, 6)
 g, h = rushlight.ones(4, requires_grad=True), rushlight.ones(4, 6, requires_grad=True)
 part = m[1:3]

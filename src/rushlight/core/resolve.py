@@ -164,26 +164,31 @@ def _as_tensors(value: Sequence[Any]) -> Any:
     return tuple(value) or None
 
 
-# How calls that their types resolve come to run natively (runtime/native_dispatch.py); None until they can.
-learn: Callable[..., None] | None = None
+# How calls become native (runtime/native_dispatch.py): "begin" is called once there were so many that it is worth
+# it; then "learn" is told of each kind of call that is resolved.
+_native: dict[str, Callable[..., None]] = {}
 _NOTHING: dict[Any, Any] = {}
-# What to do once there were so many calls that a program is worth making them native.
-_when_warm: Callable[[], None] | None = None
 _calls_left = 0
 
 
-def when_warm(calls: int, function: Callable[[], None]) -> None:
-    """Have `function` called once there were so many calls of packets."""
-    global _when_warm, _calls_left
-    _when_warm, _calls_left = function, calls
+def when_warm(calls: int, begin: Callable[[], None]) -> None:
+    """Have `begin` called once there were so many calls of packets."""
+    global _calls_left
+    _native["begin"], _calls_left = begin, calls
+
+
+def install_native(learn: Callable[..., None]) -> None:
+    """Have `learn` called with each kind of call: the packet, the types, the operator, how many arguments come
+    before those that are one list, the arguments that follow, and how some are made of what is given."""
+    global _calls_left
+    _native["learn"], _calls_left = learn, 0
 
 
 def _count_call() -> None:
-    global _when_warm, _calls_left
+    global _calls_left
     _calls_left -= 1
-    if _calls_left <= 0 and _when_warm is not None:
-        function, _when_warm = _when_warm, None
-        function()
+    if not _calls_left:
+        _native["begin"]()
 
 
 class Packet:
@@ -209,7 +214,7 @@ class Packet:
         self._places = any(_is_factory(op) and not op.tensor_positions for op in overloads)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        if _when_warm is not None:
+        if _calls_left:
             _count_call()
         if self._places and MODES.devices and kwargs.get("device") is None:
             kwargs["device"] = MODES.devices[-1]
@@ -219,8 +224,8 @@ class Packet:
         plan = self._plans.get(types)
         if plan is not None:
             op, rest, fixes, _ = plan
-            if learn is not None and types not in self._fast:
-                learn(self, types, op, -1, rest, fixes)
+            if "learn" in _native and types not in self._fast:
+                _native["learn"](self, types, op, -1, rest, fixes)
             values = args + rest
             if fixes:
                 fixed = _fixed(values, fixes)
@@ -234,8 +239,8 @@ class Packet:
         packing = self._packing.get(types)
         if packing is not None:
             op, lead, rest = packing
-            if learn is not None and types not in self._fast:
-                learn(self, types, op, lead, rest, ())
+            if "learn" in _native and types not in self._fast:
+                _native["learn"](self, types, op, lead, rest, ())
             return call(op, (*args[:lead], args[lead:], *rest))
         return self._resolve_and_call(args, kwargs)
 

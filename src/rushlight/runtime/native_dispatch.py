@@ -22,7 +22,7 @@ from ..autograd.saved import prepare as prepare_plan
 from ..autograd.tape import sequence
 from ..codegen.llvm.native_arithmetic import DTYPES, OPERATIONS
 from ..codegen.llvm.native_dispatch import MOST_ARGUMENTS, OpTable, emit_native_dispatch
-from ..codegen.llvm.native_record import FUNCTIONS, NAMES, OBJECTS, SLOTS, Captured, PlanRecord
+from ..codegen.llvm.native_record import FUNCTIONS, NAMES, OBJECTS, SLOTS, PlanRecord, Saving
 from ..core import dispatch, dtypes, resolve
 from ..core.dispatch import AMBIENT, Arguments
 from ..core.function_modes import on_modes
@@ -140,17 +140,15 @@ class _Installed:
         """A method of a class."""
         definition = MethodDef(name.encode(), self.library.addresses[symbol], flags, None)
         self.definitions.append(definition)
-        new = ctypes.pythonapi.PyDescr_NewMethod
-        new.restype, new.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.c_void_p]
-        return new(owner, ctypes.addressof(definition))
+        kind = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)
+        return kind(("PyDescr_NewMethod", ctypes.pythonapi))(owner, ctypes.addressof(definition))
 
-    def function(self, name: str, symbol: str, flags: int) -> Any:
-        """A function of positional arguments."""
+    def function(self, name: str, symbol: str, flags: int, module: str) -> Any:
+        """A function of positional arguments, as if it were one of `module`."""
         definition = MethodDef(name.encode(), self.library.addresses[symbol], flags, None)
         self.definitions.append(definition)
-        new = ctypes.pythonapi.PyCFunction_NewEx
-        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-        return new(ctypes.addressof(definition), None, None)
+        kind = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
+        return kind(("PyCFunction_NewEx", ctypes.pythonapi))(ctypes.addressof(definition), None, module)
 
 
 def slot_offset(kind: type, name: str) -> int:
@@ -204,12 +202,12 @@ def install(packets: dict[str, Packet]) -> bool:
     # methods look at their definitions when they are freed, some after all modules: all of it stays
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(native))
     _installed = native
-    resolve.learn = learn
-    dispatch.run_call = native.function("call", "call_operator", METH_FASTCALL)
+    resolve.install_native(learn)
+    dispatch.run_call = native.function("call", "call_operator", METH_FASTCALL, dispatch.__name__)
     call = native.method(Packet, "__call__", "call_packet", METH_FASTCALL | METH_KEYWORDS)
     on_modes(call, native.paused)
     Packet.__get__ = native.method(Packet, "__get__", "get_method", METH_FASTCALL)  # type: ignore[method-assign]
-    shape = native.function("shape", "get_shape", METH_O)
+    shape = native.function("shape", "get_shape", METH_O, Tensor.__module__)
     Tensor.shape = property(shape, doc=Tensor.__dict__["shape"].__doc__)  # type: ignore[assignment, method-assign]
     for i, name in enumerate(BINARY):
         setattr(Tensor, name, native.method(Tensor, name, f"binary_{i}", METH_O))
@@ -333,10 +331,10 @@ def _captured(op: OpDef, form: Form, capture: Capture) -> tuple[int, int] | None
     if take not in (Take.TENSOR, Take.VALUE):
         return None
     if form.plain(index):
-        return int(Captured.TENSOR if take is Take.TENSOR else Captured.ARGUMENT), index
+        return int(Saving.TENSOR if take is Take.TENSOR else Saving.ARGUMENT), index
     after = index - len(op.schema.arguments) + len(form.rest)
     if take is Take.VALUE and after >= 0:
-        return int(Captured.CONSTANT), id(form.rest[after])
+        return int(Saving.CONSTANT), id(form.rest[after])
     return None
 
 

@@ -159,6 +159,28 @@ class ComputeEmitter(RecordEmitter):
                 self.is_same(storage, self.object("none")), self.not_(self.is_same(storage, shared))
             )
             self.require(self.or_(apart, self.is_same(target, other)), release)
+            self._require_apart(first, self.word(self.held, 1, self.pointer), release)
+
+    def _require_apart(self, first: Any, second: Any, release: Any) -> None:
+        """Go on if writing to the first array leaves what is still to be read of the second as it is: they do not
+        overlap, or each element is read where it is written."""
+        a, b = PyArray.at(self, first), PyArray.at(self, second)
+        starts = [self.builder.ptrtoint(fields.data, self.i64) for fields in (a, b)]
+        ends = [self._end(fields, start) for fields, start in zip((a, b), starts, strict=True)]
+        same = self.and_(self.is_same(*starts), self.and_(self._is_whole(second), self._alike(first, second)))
+        before, after = self.compare("<=", ends[1], starts[0]), self.compare(">=", starts[1], ends[0])
+        self.require(self.or_(same, self.or_(before, after)), release)
+
+    def _end(self, fields: Any, start: Any) -> Any:
+        """An address behind the last element."""
+        rank = self.builder.sext(fields.rank, self.i64)
+
+        def along(k: Any, end: Any) -> tuple[Any]:
+            return (
+                self.add(end, self.mul(self.sub(self.word(fields.dims, k), 1), self.word(fields.strides, k))),
+            )
+
+        return self.fold(0, rank, 1, [self.add(start, 8)], along)[0]
 
     def _written(self, target: Any) -> Any:
         """Count a write to a tensor, which is the result then; null if there was an error."""

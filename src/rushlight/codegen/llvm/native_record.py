@@ -105,8 +105,8 @@ FUNCTIONS = {
 }
 
 
-class Captured(IntEnum):
-    """What is saved."""
+class Saving(IntEnum):
+    """What a node saves, and how."""
 
     ARGUMENT = 0  # as it is
     CONSTANT = 1  # an argument that was not given
@@ -118,7 +118,7 @@ class PlanRecord(Struct):
 
     plan: Ptr
     captures: I64  # how many values it saves; -1: Python does it
-    capture_table: I64  # place of pairs: a `Captured`, and which argument or object
+    capture_table: I64  # place of pairs: a `Saving`, and which argument or object
 
 
 class RecordEmitter(ObjectEmitter):
@@ -379,7 +379,7 @@ class RecordEmitter(ObjectEmitter):
         with self.loop(0, count) as i:
             pair = self.word_address(self.table_address, self.add(plan.capture_table, self.mul(i, 2)))
             kind, which = self.word(pair, 0), self.word(pair, 1)
-            constant = self.compare("==", kind, int(Captured.CONSTANT))
+            constant = self.compare("==", kind, int(Saving.CONSTANT))
             place = self.select(constant, self.word_address(pair, 1), self.word_address(self.args, which))
             value = self.load(place, self.pointer)
             self.api("PyList_SetItem", saved, i, self._saved_item(kind, value, failed))
@@ -387,7 +387,7 @@ class RecordEmitter(ObjectEmitter):
 
     def _saved_item(self, kind: Any, value: Any, failed: Any) -> Any:
         there = self.not_(self.is_same(value, self.object("none")))
-        tensor = self.and_(there, self.compare("==", kind, int(Captured.TENSOR)))
+        tensor = self.and_(there, self.compare("==", kind, int(Saving.TENSOR)))
         return self.branch(tensor, lambda: [self._with_version(value, failed)], lambda: [self._taken(value)])[
             0
         ]
