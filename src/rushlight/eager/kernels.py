@@ -19,7 +19,7 @@ from ..capture.live_inputs import LiveInputs
 from ..capture.locations import NOTHING_KNOWN
 from ..capture.program import capture_call
 from ..capture.references import Argument, TensorRef
-from ..capture.sizes import Changing
+from ..capture.sizes import NOTHING_CHANGES, Changing
 from ..compiler.build import build_specialization
 from ..compiler.pipeline import compile_captured
 from ..core.arrays import array_over
@@ -60,10 +60,12 @@ def compile_form(op: OpDef, form: Form) -> Kernel:
         i: dims for i, dims in every.items() if not is_dense(form.leaves[i].shape, form.leaves[i].strides)
     }
 
+    changing = NOTHING_CHANGES if form.fixed else Changing(every, loose)
+
     def program(*given: Any) -> Any:
         return call(op, _filled(form.arguments, given))
 
-    captured = capture_call(program, tuple(leaves), {}, NOTHING_KNOWN, Changing(every, loose))
+    captured = capture_call(program, tuple(leaves), {}, NOTHING_KNOWN, changing)
     _check_pure(captured)
     compiled = compile_captured(captured)
     specialization = build_specialization(compiled, leaves)

@@ -18,6 +18,10 @@ from ..core.tensor import Tensor
 
 Arguments = tuple[Any, ...]
 
+# Operators whose kernels are made for one set of sizes: with sizes that change, dividing indices by them takes
+# longer than all else.
+OF_ONE_SIZE = frozenset({"_max_pool2d_gradient", "_max_pool3d_gradient"})
+
 
 @dataclass(frozen=True)
 class ArrayLayout:
@@ -47,9 +51,12 @@ class Operand:
         """In elements."""
         return tuple([s // self._array.itemsize for s in self._array.strides])
 
-    def kind(self) -> tuple[Any, ...]:
-        """The layout without sizes that may change: those of 2 and more, and strides that follow from sizes."""
+    def kind(self, fixed: bool) -> tuple[Any, ...]:
+        """The layout; unless it is `fixed`, without sizes that may change: those of 2 and more, and strides that
+        follow from sizes."""
         shape, strides = self.shape, self.strides
+        if fixed:
+            return self.dtype, shape, strides
         sizes = tuple([min(n, 2) for n in shape])
         if is_dense(shape, strides):
             return self.dtype, sizes, tuple(memory_order(shape, strides))
@@ -73,6 +80,7 @@ class Form:
     leaves: list[Any]
     numbers: list[int | None]
     specs: tuple[Spec, ...] | None  # of the results; None if only running the operator tells
+    fixed: bool  # for these sizes alone
     shape: tuple[int, ...] | None  # in which a kernel sees the results, if not in their own
 
 
@@ -92,6 +100,7 @@ def form_of(op: OpDef, args: Arguments, live: frozenset[int]) -> Form | None:
         operands = [_seen(tensor) for tensor in _tensors(args)]
     if any(0 in operand.shape for operand in operands):
         return None
+    fixed = op.name in OF_ONE_SIZE
     given, leaves = iter(operands), []
     numbers: list[int | None] = []
 
@@ -105,11 +114,11 @@ def form_of(op: OpDef, args: Arguments, live: frozenset[int]) -> Form | None:
         if isinstance(a, Tensor):
             operand = next(given)
             arguments.append(slot(operand))
-            key.append(operand.kind())
+            key.append(operand.kind(fixed))
         elif type(a) is tuple and any(isinstance(t, Tensor) for t in a):
             several = [None if t is None else next(given) for t in a]
             arguments.append(tuple([None if o is None else slot(o) for o in several]))
-            key.append(tuple([None if o is None else o.kind() for o in several]))
+            key.append(tuple([None if o is None else o.kind(fixed) for o in several]))
         elif i in live and type(a) in (float, int) and a is not op.defaults[i]:
             numbers.append(len(leaves))
             arguments.append(slot(a))
@@ -119,7 +128,7 @@ def form_of(op: OpDef, args: Arguments, live: frozenset[int]) -> Form | None:
                 numbers.append(None)
             arguments.append(a)
             key.append((type(a), exactly(a)))
-    return Form(tuple(key), tuple(arguments), leaves, numbers, specs, shape)
+    return Form(tuple(key), tuple(arguments), leaves, numbers, specs, fixed, shape)
 
 
 def exactly(value: Any) -> Any:
