@@ -29,7 +29,7 @@ FLOORS = [
     ["batching"],
     ["autograd"],
     # which kernels eager operators run, and the thread that makes native ones
-    ["eager.settings", "eager.worker", "eager.layouts", "eager.signatures", "eager.calls"],
+    ["eager.settings", "eager.worker", "eager.operators", "eager.layouts", "eager.signatures", "eager.calls"],
     ["graph"],
     ["capture"],
     ["loops"],

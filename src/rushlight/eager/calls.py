@@ -23,12 +23,14 @@ from ..core.tensor import Tensor
 from ..logs import logger
 from . import settings, worker
 from .layouts import Form, form_of
+from .operators import may_have_kernel
 from .signatures import Runner, write_runner
 
 kernels = LazyModule("rushlight.eager.kernels")
 
 WORTH = 0.005  # seconds of NumPy's time after which a kernel is worth compiling
 MOST_BOUND = 256  # signatures that an operator knows; when there are more, it begins anew
+MOST_TENSORS = 192  # of one call, as of an operator over lists; the code of a kernel grows with them
 MOST_KINDS = 256  # of which an operator has kernels; others run on NumPy's
 MOST_KERNELS = 6  # of one kind, for sizes that the others do not serve
 MOST_REFUSED = 3  # kinds without a kernel after which an operator that has none at all is left alone
@@ -92,7 +94,7 @@ class OperatorCalls:
     def meet(self, args: Arguments, key: Any, arrays: list[Any]) -> Any:
         """Run a call whose signature has no native callable, or one that refused it."""
         op, met = self.op, key in self.known
-        if (met and self.known[key] is None) or not arrays or key in self.natives:
+        if (met and self.known[key] is None) or not 0 < len(arrays) <= MOST_TENSORS or key in self.natives:
             return self.reference(op, args)
         form = form_of(op, args, self.live)
         if form is None:
@@ -150,7 +152,7 @@ class OperatorCalls:
 
 def runner(op: OpDef, reference: Runner) -> Runner:
     """What runs `op` on data."""
-    if settings.get() == "reference" or DETERMINISM.enabled or not _may_have_kernel(op):
+    if settings.get() == "reference" or DETERMINISM.enabled or not may_have_kernel(op):
         return reference
     calls = _calls.get(op)
     if calls is None:
@@ -165,16 +167,6 @@ def _below_everything(args: Arguments) -> bool:
     return not MODES.grad or not any(
         t._keys for a in args for t in (a if type(a) is tuple else (a,)) if isinstance(t, Tensor)
     )
-
-
-def _may_have_kernel(op: OpDef) -> bool:
-    if op.random or op.data_dependent or op.family == "library":
-        return False
-    if any(a.type.base == "Scalar" and a.type.is_list for a in op.schema.arguments):
-        return False  # numbers that differ from call to call, and are no operands of their own
-    if op.kind is Kind.POINTWISE:
-        return op.body is not None
-    return op.kind in (Kind.STRUCTURAL, Kind.COMPOSITE)
 
 
 _calls: dict[OpDef, OperatorCalls] = {}

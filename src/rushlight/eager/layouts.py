@@ -15,12 +15,9 @@ from ..core.dispatch import infer
 from ..core.registry import Kind, OpDef
 from ..core.shapes import Spec, contiguous_strides, is_dense, memory_order
 from ..core.tensor import Tensor
+from .operators import OF_ONE_SIZE
 
 Arguments = tuple[Any, ...]
-
-# Operators whose kernels are made for one set of sizes: with sizes that change, dividing indices by them takes
-# longer than all else.
-OF_ONE_SIZE = frozenset({"_max_pool2d_gradient", "_max_pool3d_gradient"})
 
 
 @dataclass(frozen=True)

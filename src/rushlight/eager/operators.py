@@ -1,0 +1,36 @@
+"""Which operators may have native kernels, and of what kind."""
+
+from __future__ import annotations
+
+from ..core.registry import Kind, OpDef
+
+# Composites that are one kernel when nobody is to see the operators that they consist of, beside those with a
+# derivative of their own, gradients, and operators over lists of tensors.
+_COMPOSITES = """
+_scaled_dot_product_attention_math adaptive_avg_pool2d batch_norm conv1d conv2d conv3d cosine_similarity
+cross_entropy_loss group_norm hstack instance_norm kl_div l1_loss layer_norm linear log_softmax.int matmul
+max_pool1d max_pool2d max_pool3d native_batch_norm nll_loss nll_loss_nd norm.ScalarOpt_dim outer rms_norm
+scaled_dot_product_attention softmax.int sort square std.dim tensordot upsample_bilinear2d upsample_bilinear2d.vec
+upsample_nearest2d.vec var.dim vstack
+"""
+COMPOSITES = frozenset(_COMPOSITES.split())
+
+# Operators whose kernels are made for one set of sizes: with sizes that change, dividing indices by them takes
+# longer than all else.
+OF_ONE_SIZE = frozenset({"_max_pool2d_gradient", "_max_pool3d_gradient"})
+
+
+def may_have_kernel(op: OpDef) -> bool:
+    if op.random or op.data_dependent or op.family == "library":
+        return False
+    if any(a.type.base == "Scalar" and a.type.is_list for a in op.schema.arguments):
+        return False  # numbers that differ from call to call, and are no operands of their own
+    if op.kind is Kind.COMPOSITE:
+        name = op.schema.name
+        return (
+            op.derivative is not None
+            or op.name in COMPOSITES
+            or name.startswith("_foreach_")
+            or name.endswith(("_backward", "_gradient"))
+        )
+    return op.kind is Kind.STRUCTURAL or (op.kind is Kind.POINTWISE and op.body is not None)
