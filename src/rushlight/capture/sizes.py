@@ -9,7 +9,7 @@ beginning of the tensor, unless the program asks for them. `restore` makes the t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -75,12 +75,12 @@ class SymbolicArguments:
             key = id(leaf if leaf._storage is None else leaf._storage)
             if key not in first:
                 name = f"argument {i}.storage_offset()"
-                first[key] = offset, self._numbers.place(offset, lambda leaves, i=i: leaves[i]._offset, name)
+                first[key] = offset, self._numbers.place(offset, _reading(i, _offset_of), name)
             known, symbol = first[key]
             self._placed[id(leaf)] = leaf
             self._behind[id(leaf)] = self._numbers.place(
                 _bytes_behind(leaf),
-                lambda leaves, i=i: _bytes_behind(leaves[i]),
+                _reading(i, _bytes_behind),
                 f"argument {i}: bytes behind it",
                 0 if leaf._array.size else -INFINITY,
             )
@@ -113,6 +113,14 @@ class SymbolicArguments:
         for tensor in self._placed.values():
             tensor._offset = hint(tensor._offset)
         self._tensors, self._strides, self._placed, self._behind = {}, {}, {}, {}
+
+
+def _reading(i: int, read: Callable[[Tensor], int]) -> Callable[[list[Any]], int]:
+    return lambda leaves: read(leaves[i])
+
+
+def _offset_of(tensor: Tensor) -> int:
+    return tensor._offset
 
 
 def _bytes_behind(tensor: Tensor) -> int:

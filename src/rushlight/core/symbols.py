@@ -401,7 +401,7 @@ def _install_comparisons() -> None:
 def _install_bits() -> None:
     """Shifts by a number, and the last bits, are products, quotients and remainders; others need numbers."""
 
-    def operation(name: str, holds: Callable[[int], bool], compute: Callable[[SymInt, int], Any]) -> None:
+    def operation(name: str, holds: Callable[[int], bool], compute: Callable[[Any, int], Any]) -> None:
         plain_compute = getattr(operator, f"__{name}__")
 
         def forward(self: SymInt, other: Any) -> Any:
