@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ import rushlight
 from rushlight._api.link import API
 from rushlight.core import dispatch
 from rushlight.core.function_modes import TorchFunctionMode
+from rushlight.core.registry import REGISTRY
 from rushlight.core.resolve import Packet
 from rushlight.core.tensor import Tensor
 from rushlight.runtime import native_dispatch
@@ -375,6 +377,50 @@ def test_a_number_in_place_of_a_list_is_saved_as_a_list() -> None:
         leaf = rushlight.ones(3, requires_grad=True)
         leaf.roll(1).sum().backward()
         assert leaf.grad.tolist() == [1, 1, 1]
+
+
+def test_another_derivative_is_used_at_once() -> None:
+    entry = REGISTRY["mul.Tensor"].derivative
+    leaf = rushlight.ones(3, requires_grad=True)
+
+    def gradient() -> Any:
+        return rushlight.autograd.grad((leaf * x[:3]).sum(), leaf)[0].tolist()
+
+    before = [gradient() for _ in range(3)]
+    formula = entry.formulas[0]
+    right = formula.function
+    try:
+        formula.function = lambda grad, other: grad * 5
+        entry.plans.clear()
+        gc.collect()
+        assert [gradient() for _ in range(3)] == [[5, 5, 5]] * 3
+    finally:
+        formula.function = right
+        entry.plans.clear()
+    assert [gradient() for _ in range(3)] == before
+
+
+def test_threads_that_make_views_of_many_sizes() -> None:
+    wrong: list[Any] = []
+
+    def work(seed: int) -> None:
+        for i in range(400):
+            n = 1 + (i * 7 + seed * 13) % 300
+            t = rushlight.arange(3.0 * n).view(3, n)
+            if t.t()[n - 1, 2].item() != 3 * n - 1 or t[1].shape != (n,) or (t + t)[2, 0].item() != 4 * n:
+                wrong.append((seed, n))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not wrong
 
 
 def run(program: str) -> str:

@@ -236,7 +236,8 @@ def learn(
     form = Form(
         len(types), sum(1 << i for i, kind in enumerate(types) if issubclass(kind, Tensor)), lead, rest, fixes
     )
-    packet._fast[types] = _table(op, form, packet.inplace) if native else False
+    # a table that is there may be in use by another thread: it stays
+    packet._fast.setdefault(types, _table(op, form, packet.inplace) if native else False)
 
 
 def meet(op: OpDef, args: Arguments) -> Any:
@@ -244,7 +245,7 @@ def meet(op: OpDef, args: Arguments) -> Any:
     assert _installed is not None
     tensors = sum(1 << i for i in op.tensor_positions)
     form = Form(len(op.schema.arguments), tensors, -1, (), ())
-    _installed.operators[op] = _table(op, form) if _runs_natively(op) else False
+    _installed.operators.setdefault(op, _table(op, form) if _runs_natively(op) else False)
     return dispatch.call_operator(op, args)
 
 
@@ -295,7 +296,8 @@ def _table(op: OpDef, form: Form, inplace: bool = False) -> Table:
     )
     table = np.array([*head, *more], np.int64).view(Table)
     table[OpTable.offset_of("itself") // 8] = id(table)
-    table.kept, table.form, table.slots = (op, entry, kind), form, slots
+    plans = [entry.plan(mask) for mask in range(1 << len(entry.targets))] if recorded else []
+    table.kept, table.form, table.slots = (op, entry, kind, plans), form, slots
     return table
 
 

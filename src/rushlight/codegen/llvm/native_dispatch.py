@@ -273,9 +273,9 @@ class DispatchEmitter(ComputeEmitter, ViewEmitter):
         self.require_object(made, failed)
         with self.when(self.is_true(self.load(recording, self.i64))):
             done = self.call(record, [self.table_address, self.args, self.values_given, made, live])
-            with self.when(self.is_null(done)):
+            with self.when(self.not_(self.is_same(done, made))):  # an error, or refused
                 self.api("Py_DecRef", made)
-                b.ret(self.null)
+                b.ret(done)
                 b.position_at_end(b.append_basic_block("never"))
         b.ret(made)
         b.position_at_end(failed)
@@ -380,8 +380,10 @@ class DispatchEmitter(ComputeEmitter, ViewEmitter):
             none, lambda: [self.get(self.table.op, "run")], lambda: [self._taken(self.object("meet_view"))]
         )
         self.require_object(run, failed)
-        self.api("Py_DecRef", run)  # others hold it
-        self.require(self.not_(self.is_same(run, self.object("none"))), refused)
+        with self.when(self.is_same(run, self.object("none"))):
+            self.api("Py_DecRef", run)
+            self.builder.branch(refused)
+            self.builder.position_at_end(self.builder.append_basic_block("never"))
         values = self.all_arguments(failed)
         words = self.stack_words(self.i64(3))
         for i, word in enumerate((self.table.op, values, self.table.itself)):
@@ -389,4 +391,5 @@ class DispatchEmitter(ComputeEmitter, ViewEmitter):
         count = self.select(none, self.i64(2), self.i64(3))
         result = self.api("PyObject_Vectorcall", run, words, count, self.null)
         self.api("Py_DecRef", values)
+        self.api("Py_DecRef", run)
         return result

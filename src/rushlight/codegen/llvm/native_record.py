@@ -46,6 +46,8 @@ NAMES = (
     "_seen_version",
     "no_grad",
     "_spec",
+    "derivative",
+    "plans",
 )
 # What a node keeps in slots: the table has the places of these in bytes.
 SLOTS = ("_next", "_meta", "_sequence", "_hooks", "_trace", "entry", "plan", "counts", "saved")
@@ -187,12 +189,14 @@ class RecordEmitter(ObjectEmitter):
     # Recording.
 
     def emit_record(self, function: Any, layout: Any) -> None:
-        """`record(table, args, values, result, live)`: null if there was an error."""
+        """`record(table, args, values, result, live)`: the result; null if there was an error; the object
+        `refused` if the derivative is not the one that the table knows."""
         b = self.builder
         self.table_address, self.args, self.values_given, result, live = function.args
         self.table = layout.at(self, self.table_address)
         self.given = self.table.given
-        failed, dropped, done = self.blocks("failed", "dropped", "done")
+        failed, dropped, done, unknown = self.blocks("failed", "dropped", "done", "unknown")
+        self.require_attribute(self.table.op, "derivative", self.table.entry, unknown)
         dtype = self.get(result, "dtype")
         self.require_object(dtype, failed)
         self.api("Py_DecRef", dtype)
@@ -215,6 +219,7 @@ class RecordEmitter(ObjectEmitter):
             b.position_at_end(b.append_basic_block("never"))
         place = self.add(self.table.plan_table, self.mul(mask, PlanRecord.word_count()))
         plan = PlanRecord.at(self, self.word_address(self.table_address, place))
+        self._require_plan(plan, mask, edges, unknown, failed)
         self._make_node(result, dtype, edges, plan, dropped, failed)
         b.branch(done)
         b.position_at_end(dropped)
@@ -222,8 +227,31 @@ class RecordEmitter(ObjectEmitter):
         b.branch(failed)
         b.position_at_end(failed)
         b.ret(self.null)
+        b.position_at_end(unknown)
+        b.ret(self.object("refused"))
         b.position_at_end(done)
         b.ret(result)
+
+    def _require_plan(self, plan: Any, mask: Any, edges: Any, unknown: Any, failed: Any) -> None:
+        """Go on if the entry still has that plan."""
+        b = self.builder
+        dropped, changed = self.blocks("dropped", "changed")
+        plans = self.get(self.table.entry, "plans")
+        self.require_object(plans, dropped)
+        number = self.api("PyLong_FromLongLong", mask)
+        self.require_object(number, dropped)
+        found = self.api("PyDict_GetItemWithError", plans, number)
+        same = self.is_same(found, plan.plan)
+        self.api("Py_DecRef", plans)
+        self.api("Py_DecRef", number)
+        self.require(same, changed)
+        good = b.append_basic_block("good")
+        b.branch(good)
+        for block, following in ((dropped, failed), (changed, unknown)):
+            b.position_at_end(block)
+            self.api("Py_DecRef", edges)
+            b.branch(following)
+        b.position_at_end(good)
 
     def _put_edge(self, i: Any, live: Any, edges: Any, failed: Any) -> Any:
         """Find the edge of a target; its bit, if there is one."""

@@ -51,11 +51,14 @@ class ViewEmitter(RecordEmitter):
         self.table_address, self.args, self.values_given, slots = function.args
         self.table = layout.at(self, self.table_address)
         self.given = self.table.given
-        refused, release = self.blocks("refused", "release")
+        refused, release, unheld = self.blocks("refused", "release", "unheld")
         source = self.word(self.args, 0, self.pointer)
         array = self.get(source, "_array")
         self.require_object(array, refused)
-        self.require(self.is_same(self.type_of(array), self.object("ndarray")), release)
+        self.require(self.is_same(self.type_of(array), self.object("ndarray")), unheld)
+        storage = self.get(source, "storage_object")
+        self.require_object(storage, unheld)
+        # from here to the copy of the slot no other thread runs, which could fill it anew
         signature = self.local(ir.ArrayType(self.i64, MOST_WORDS + 1))
         count, mixed = self._sign(source, array, signature, release)
         number = self.and_(self.shift_right(mixed, HASH_SHIFT), SLOTS_OF_VIEWS - 1)
@@ -72,9 +75,18 @@ class ViewEmitter(RecordEmitter):
             if otherwise is other:
                 b.position_at_end(other)
         b.position_at_end(found)
+        copy = self.local(ir.ArrayType(self.i64, SIGNATURE_AT))
         slot = self.load(place, self.pointer)
-        self._make(source, array, slot, ViewSlot.at(self, slot))
+        with self.loop(0, SIGNATURE_AT) as i:
+            self.store(self.word(slot, i), self.word_address(copy, i))
+        known = ViewSlot.at(self, copy)
+        for held in (known.strides, known.offset):
+            self.api("Py_IncRef", held)
+        self._make(source, array, storage, copy, known)
         b.position_at_end(release)
+        self.api("Py_DecRef", storage)
+        b.branch(unheld)
+        b.position_at_end(unheld)
         self.api("Py_DecRef", array)
         b.branch(refused)
         b.position_at_end(refused)
@@ -146,33 +158,36 @@ class ViewEmitter(RecordEmitter):
 
     # The view.
 
-    def _make(self, source: Any, array: Any, slot: Any, known: Any) -> None:
+    def _make(self, source: Any, array: Any, storage: Any, slot: Any, known: Any) -> None:
         b = self.builder
-        failed, broken = self.blocks("failed", "broken")
-        made = self._new_array(source, array, slot, known, failed)
-        self.api("Py_DecRef", array)
+        done, broken = self.blocks("done", "broken")
+        result = self.local(self.pointer)
+        self.store(self.null, result)
+        made = self._new_array(array, slot, known, done)
         tensor = self.api("PyType_GenericAlloc", self.object("Tensor"), self.i64(0))
         lost = b.append_basic_block("lost")
         self.require_object(tensor, lost)
         self._give(tensor, "_array", made, broken)
-        for name in ("dtype", "_storage"):
-            self._give(tensor, name, self.get(source, name), broken)
+        self._give(tensor, "dtype", self.get(source, "dtype"), broken)
+        self._put(tensor, "_storage", storage, broken)
         self._put(tensor, "_strides", known.strides, broken)
         self._set_offset(tensor, source, known, broken)
         with self.when(self.is_true(known.counted)):
             self._count(tensor, source, broken)
         with self.when(self.is_true(known.tracked)):
             self._track(tensor, source, known, broken)
-        b.ret(tensor)
+        self.store(tensor, result)
+        b.branch(done)
         b.position_at_end(lost)
         self.api("Py_DecRef", made)
-        b.ret(self.null)
+        b.branch(done)
         b.position_at_end(broken)
         self.api("Py_DecRef", tensor)
-        b.ret(self.null)
-        b.position_at_end(failed)
-        self.api("Py_DecRef", array)
-        b.ret(self.null)
+        b.branch(done)
+        b.position_at_end(done)
+        for held in (known.strides, known.offset, storage, array):
+            self.api("Py_DecRef", held)
+        b.ret(self.load(result, self.pointer))
 
     def _give(self, object_: Any, name: str, value: Any, failed: Any) -> None:
         """Set an attribute to something that a reference is held of, which is let go; null is an error."""
@@ -184,13 +199,8 @@ class ViewEmitter(RecordEmitter):
     def _put(self, object_: Any, name: str, value: Any, failed: Any) -> None:
         self.require(self.compare("==", self.set(object_, name, value), 0), failed)
 
-    def _new_array(self, source: Any, array: Any, slot: Any, known: Any, failed: Any) -> Any:
-        """An array over the memory of the storage, which is made if there is none."""
-        storage = self.get(source, "storage_object")
-        self.require_object(storage, failed)
-        buffer = self.get(storage, "buffer")
-        self.api("Py_DecRef", storage)
-        self.require_object(buffer, failed)
+    def _new_array(self, array: Any, slot: Any, known: Any, failed: Any) -> Any:
+        """An array over the memory of another one, which it keeps."""
         fields = PyArray.at(self, array)
         descr = fields.descr
         self.api("Py_IncRef", descr)
@@ -205,15 +215,8 @@ class ViewEmitter(RecordEmitter):
             self.and_(fields.flags, BEHAVED),
             self.null,
         )
-        unmade = self.builder.append_basic_block("unmade")
-        self.require_object(made, unmade)
-        self.api("array_set_base", made, buffer)
-        following = self.builder.append_basic_block("based")
-        self.builder.branch(following)
-        self.builder.position_at_end(unmade)
-        self.api("Py_DecRef", buffer)
-        self.builder.branch(failed)
-        self.builder.position_at_end(following)
+        self.require_object(made, failed)
+        self.api("array_set_base", made, self._taken(array))
         return made
 
     def _set_offset(self, tensor: Any, source: Any, known: Any, failed: Any) -> None:
