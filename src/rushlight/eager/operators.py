@@ -15,13 +15,20 @@ upsample_nearest2d.vec var.dim vstack
 """
 COMPOSITES = frozenset(_COMPOSITES.split())
 
-# Operators whose kernels are made for one set of sizes: with sizes that change, dividing indices by them takes
-# longer than all else.
-OF_ONE_SIZE = frozenset({"_max_pool2d_gradient", "_max_pool3d_gradient"})
+# Operators whose kernels are made for one set of sizes. With sizes that change, dividing indices by them takes
+# longer than all else in gradients of pooling, and proving where windows end takes long in convolutions.
+_OF_ONE_SIZE = """
+_max_pool2d_gradient _max_pool3d_gradient conv1d conv2d conv3d convolution convolution_backward
+"""
+OF_ONE_SIZE = frozenset(_OF_ONE_SIZE.split())
+
+
+# Operators whose code is so long that making it takes seconds.
+_TOO_LONG = "adaptive_max_pool"
 
 
 def may_have_kernel(op: OpDef) -> bool:
-    if op.random or op.data_dependent or op.family == "library":
+    if op.name.startswith(_TOO_LONG) or op.random or op.data_dependent or op.family == "library":
         return False
     if any(a.type.base == "Scalar" and a.type.is_list for a in op.schema.arguments):
         return False  # numbers that differ from call to call, and are no operands of their own
