@@ -18,7 +18,9 @@ from rushlight.testing.oracle import seed_the_cpu_alone
 
 VERIFY.on = True  # every pass of the compiler is verified in tests
 seed_the_cpu_alone()
-if "RUSHLIGHT_EAGER" not in os.environ:  # results do not depend on when a kernel arrives; tests/eager has both
+if (
+    "RUSHLIGHT_EAGER" not in os.environ
+):  # results do not depend on when a kernel arrives; tests/eager has both
     rushlight.eager.use("reference")
 SIZE_PROFILE.on = False  # what earlier runs compiled does not decide what a test compiles
 

@@ -38,7 +38,10 @@ load_with("prims", "rushlight.decompositions.prims")
 API = build(REGISTRY)
 attach_methods(API)
 _native_dispatch = LazyModule("rushlight.runtime.native_dispatch")
-if os.environ.get("RUSHLIGHT_EAGER") != "reference":
+_DISPATCH = os.environ.get("RUSHLIGHT_DISPATCH") or "python"
+if _DISPATCH not in ("python", "native"):
+    raise ValueError(f"RUSHLIGHT_DISPATCH must be python or native, but it is {_DISPATCH!r}")
+if _DISPATCH == "native":
     when_warm(1000, lambda: _native_dispatch.install_in_background({**API.methods, **API.functions[""]}))
 
 globals().update(API.functions.get("", {}))

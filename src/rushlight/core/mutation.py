@@ -288,8 +288,8 @@ def _memory(tensor: Tensor) -> int:
 
 
 def _of_number(op: OpDef, args: Arguments, number: int) -> Arguments:
-    """The arguments for one tensor of the list, with what belongs to it of other lists, and of a tensor that holds
-    a number for each."""
+    """The arguments for one tensor of the list, with what belongs to it of other lists, and of a tensor that
+    holds a number for each."""
     count = len(args[0])
     part = slice(number, number + 1)
 
