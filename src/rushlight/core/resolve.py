@@ -233,7 +233,7 @@ class Packet:
                     return self._resolve_and_call(args, kwargs)
                 values = fixed
             if self.inplace:
-                return call_inplace(op, values)
+                return _written(op, values, args)
             result = call(op, values)
             return result if op.result_names is None else named_result(op, result)
         packing = self._packing.get(types)
@@ -267,8 +267,7 @@ class Packet:
         if out is not None:
             return named_result(op, call_out(op, values, out))
         if self.inplace:
-            result: Any = call_inplace(op, values)
-            return args[0] if type(result) is list and args else result  # the very list that was given
+            return _written(op, values, args)
         result = named_result(op, call(op, values))
         return result._set_requires_grad() if requires_grad else result
 
@@ -395,6 +394,12 @@ class Packet:
 
     def __repr__(self) -> str:
         return f"<rushlight function {self.__name__}>"
+
+
+def _written(op: OpDef, values: tuple[Any, ...], args: tuple[Any, ...]) -> Any:
+    """What an in-place call returns: of lists, the very list that was given."""
+    result: Any = call_inplace(op, values)
+    return args[0] if type(result) is list and args else result
 
 
 @functools.cache
