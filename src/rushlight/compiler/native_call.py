@@ -202,6 +202,7 @@ def may_be_read(tensor: Tensor) -> bool:
     return (
         tensor._array is not None
         and tensor._keys <= 1
+        and not tensor._tangents
         and (base is None or (base._keys == 0 and not tensor.requires_grad))
     )
 

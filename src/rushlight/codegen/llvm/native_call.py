@@ -331,6 +331,7 @@ class NativeCallEmitter(Outputs):
             self.require(self.is_same(keys, record.keys), refused)
             self.require_attribute(tensor, "_requires_grad", self.object("false"), refused)
             self.require_attribute(tensor, "_node", self.object("none"), refused)
+            self.require_attribute(tensor, "_tangents", self.object("none"), refused)
             base = self.get(tensor, "_base")
             self.require_object(base, refused)
             self.api("Py_DecRef", base)

@@ -54,6 +54,7 @@ NAMES = (
     "inference",
     "_requires_grad",
     "_node",
+    "_tangents",
     "_offset",
     "_storage",
     "buffer",
