@@ -13,7 +13,8 @@ from rushlight.logs import TOPICS, set_logs
 PROGRAM = (
     "import rushlight as rl\nf = rl.compile(lambda x: x.softmax(0) * 2)\n"
     "f(rl.ones(5)); f(rl.ones(6))\n"
-    "rl.compile(lambda x: x + x.sum().item())(rl.ones(2))"
+    "rl.compile(lambda x: x + x.sum().item())(rl.ones(2))\n"
+    "rl.eager.use('native')\nrl.linalg.qr(rl.ones(2, 2))"  # there is no kernel of it
 )
 
 

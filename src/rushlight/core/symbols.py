@@ -280,8 +280,10 @@ def hint_of(index: Index) -> int:
     return owner_of(index).hint(index)
 
 
-def divisible(size: Any, by: int) -> bool:
-    """Whether a size is a multiple of a number, whatever it is in a call."""
+def divisible(size: Any, by: Any) -> bool:
+    """Whether a size is a multiple of another, whatever they are in a call; of one that may be 0 it is not."""
+    if type(by) is SymInt and not by.symbols.proved(">= 0", by.index - 1):
+        return False
     rest = size % by
     return type(rest) is int and rest == 0
 
