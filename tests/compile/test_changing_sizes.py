@@ -348,3 +348,11 @@ def test_explain_and_reasons_tell_symbols_relations_and_the_line():
     compiled(rl.ones(3, 3))
     assert compiled.reasons[-1] == f"{relation} was True, is False ({line})"
     assert rl.explain(program, rl.ones(6, 3)).symbols == []
+
+
+def test_sizes_that_are_computed_of_a_size_and_a_live_number():
+    compiled = rl.compile(lambda x, ratio: x[: math.ceil(x.shape[0] * ratio)] * 2, dynamic=True)
+    for n, ratio in ((9, 0.5), (12, 0.5), (16, 0.7), (33, 0.3)):
+        x = rl.randn(n)
+        assert rl.equal(compiled(x, ratio), x[: math.ceil(n * ratio)] * 2)
+    assert len(compiled.reasons) == 1, compiled.reasons

@@ -208,7 +208,7 @@ class Numbers:
         """A live int as a size, if it is computed of sizes; the number itself otherwise, with a guard."""
         text = number.expression
         roots = roots_in(text)
-        if not self.open or not roots <= set(self.sizes.values()):
+        if not self.open or roots.isdisjoint(self.sizes.values()):
             return number.specialise()
         if text not in self._whole:
             compute = formula(number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
@@ -129,7 +130,9 @@ def _declare_fractional(rank: int) -> None:
                 f"Ints. It takes {rank} of them, or floats.",
                 ValueError,
             )
-            output_size = [int(n * ratio) for n, ratio in zip(input.shape[-rank:], ratios, strict=True)]
+            output_size = [
+                math.trunc(n * ratio) for n, ratio in zip(input.shape[-rank:], ratios, strict=True)
+            ]
         samples = _random_samples
         if samples is None:
             images = 1 if input.ndim == rank + 1 else input.shape[0]
