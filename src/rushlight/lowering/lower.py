@@ -116,8 +116,8 @@ class _GraphLowering:
             depth = 1 + max((self._depths[operand] for operand in node.inputs()), default=0)
             if lowered.buffer is None and depth > DEEPEST:
                 lowered = lowered.realize()
-            self._depths[value] = depth if lowered.buffer is None else 0
             lowered = self.values[value] = lowered.shared(self.use_count[value])
+            self._depths[value] = depth if lowered.buffer is None else 0
             if (
                 node.op.kind is not Kind.VIEW
                 and lowered.buffer is not None
