@@ -8,11 +8,16 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+import pytest
+
 import rushlight as rl
 import rushlight.nn.functional as F
 from rushlight import nn, optim
+from rushlight.compiler import pipeline
 from rushlight.compiler.explain import Explanation
 from rushlight.core.marks import mark_dynamic
+from rushlight.graph.ir import Graph
+from rushlight.lowering.lower import lower
 
 WIDTH = 16
 
@@ -63,6 +68,26 @@ def test_equal_layers_share_their_code_where_sizes_change() -> None:
         return _functions(rl.explain(_step(layers), x).llvm)
 
     assert functions(8) == functions(4)
+
+
+class _Lowered(Exception):
+    """What a graph of a program becomes, in place of all that comes after."""
+
+
+def test_a_deep_layer_is_lowered_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is in memory begins a new expression, however many operators there are before it."""
+
+    def stop(graph: Graph, kept: int) -> None:
+        raise _Lowered(len(lower(graph).definitions))
+
+    def definitions(layers: int) -> int:
+        with pytest.raises(_Lowered) as found:
+            _explained(layers)
+        return int(found.value.args[0])
+
+    monkeypatch.setattr(pipeline, "fold", stop)
+    few, some, many = map(definitions, (4, 5, 30))
+    assert many - few == 26 * (some - few)
 
 
 def _calls(function: Callable[[], Any]) -> int:

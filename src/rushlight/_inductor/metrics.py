@@ -26,7 +26,8 @@ def _is_new(form: Specialization) -> bool:
 
 def _kernels(form: Specialization) -> int:
     artifacts: list[Any] = [form.artifact, form.backward]
-    return sum(len(artifact.schedule.steps) for artifact in artifacts if artifact is not None)
+    stages = [stage for artifact in artifacts if artifact is not None for stage in artifact.schedule.stages]
+    return sum(len(stage.steps) for stage in stages)
 
 
 def __getattr__(name: str) -> int:

@@ -33,16 +33,19 @@ from ..core.garbage import uncollected
 from ..core.index_data import guard_admits, guard_from_data, guard_to_data
 from ..core.passes import Pass, PassLog, verifying
 from ..core.symbols import Symbols
+from ..graph.folding import KEPT, Folded, fold
 from ..graph.ir import Graph, print_graph, symbols_of, verify
 from ..graph.passes import GRAPH_PASSES
 from ..graph.subgraph import BodyProgram
 from ..logs import logger, wanted
 from ..loops.nest import MemoryKind
-from ..loops.program import Program
+from ..loops.program import Program, name_in, renamed, steps_of
 from ..lowering.lower import lower
 from ..lowering.updates import compose_updates
 from ..plan.passes import PLAN_PASSES, begin_planning
 from ..plan.program import PlannedProgram
+from ..plan.unfolding import unfold
+from ..runtime import profile
 from ..runtime.engine import Library, engine
 from ..runtime.executable import Executable
 from ..runtime.pieces import PiecewiseExecutable
@@ -145,6 +148,7 @@ class Compilation:
     graph: Graph
     use_cache: bool = True
     target: Target = field(default_factory=lambda: engine().target)
+    folded: Folded | None = None  # the graph with fewer equal layers, if it has many
     program: Program | None = None  # definitions: loops over expressions, and templates
     schedule: Program | None = None  # the same on its way to kernels in order, and which run together
     planned: PlannedProgram | None = None  # how each kernel runs on the target, and where memory lies
@@ -155,6 +159,7 @@ class Compilation:
     bodies: Mapping[str, BodyProgram] = field(default_factory=dict)  # of its control flow, compiled before
     llvm_seconds: dict[str, float] = field(default_factory=dict)
     symbols: Symbols | None = None  # of sizes that change
+    keeps: tuple[int, ...] = KEPT  # how many equal layers to begin with, in turn; with none, all of them
 
     @property
     def guards(self) -> list[Any]:
@@ -185,14 +190,36 @@ def _compile_bodies(compilation: Compilation) -> Compilation:
     return compilation
 
 
+def _fold(compilation: Compilation) -> Compilation:
+    compilation.folded = None
+    if compilation.keeps and not profile.enabled():
+        compilation.folded = fold(compilation.graph, compilation.keeps[0])
+    return compilation
+
+
 def _lower(compilation: Compilation) -> Compilation:
-    compilation.program = compilation.schedule = lower(compilation.graph)
+    folded = compilation.folded
+    compilation.program = compilation.schedule = lower(compilation.graph if folded is None else folded.graph)
     return compilation
 
 
 def _begin_planning(compilation: Compilation) -> Compilation:
     assert compilation.schedule is not None
     compilation.planned = begin_planning(compilation.schedule, compilation.target)
+    return compilation
+
+
+def _unfold(compilation: Compilation) -> Compilation:
+    """All layers again; where the kernels of a few do not say how all are, begin with more, or with all."""
+    while compilation.folded is not None:
+        assert compilation.planned is not None
+        whole = unfold(compilation.planned, compilation.folded)
+        if whole is not None:
+            compilation.planned = whole
+            compilation.program = compilation.schedule = whole.schedule
+            break
+        compilation.keeps = compilation.keeps[1:]
+        compilation = PassLog().run_all(TO_PLANS, compilation)
     return compilation
 
 
@@ -217,16 +244,27 @@ def _link(compilation: Compilation) -> Compilation:
     return compilation
 
 
+def _show_folded(compilation: Compilation) -> str:
+    folded = compilation.folded
+    return "all layers stay" if folded is None else print_graph(folded.graph)
+
+
 COMPOSE_UPDATES = Pass("compose updates", compose_updates, verify, print_graph)
 PASSES_OVER_GRAPHS: tuple[Pass, ...] = tuple(_on_field("graph", (COMPOSE_UPDATES, *GRAPH_PASSES)))
 COMPILE_BODIES = Pass(
     "compile bodies", _compile_bodies, show=lambda c: "\n".join(c.bodies) or "no control flow"
 )
-GENERATE_PASSES: tuple[Pass, ...] = (
+TO_PLANS: tuple[Pass, ...] = (
+    Pass("fold layers", _fold, show=_show_folded),
     Pass("lower", _lower, lambda c: verify_program(c.program), lambda c: show_program(c.program), "lowered"),
     *_on_field("schedule", SCHEDULE_PASSES),
     Pass("begin planning", _begin_planning, show=lambda c: f"for {c.planned.target}"),
-    *_on_field("planned", PLAN_PASSES),
+    *_on_field("planned", PLAN_PASSES[:-1]),
+)
+GENERATE_PASSES: tuple[Pass, ...] = (
+    *TO_PLANS,
+    Pass("unfold layers", _unfold, show=lambda c: str(c.planned)),
+    *_on_field("planned", PLAN_PASSES[-1:]),
     Pass("emit", _emit, show=lambda c: c.module.text, topic="llvm"),
 )
 ASSEMBLE = Pass("assemble", _assemble, show=lambda c: engine().assembly(c.module.text), topic="assembly")
@@ -448,6 +486,10 @@ def _tell(artifact: Artifact) -> None:
 def moved_bytes(artifact: Artifact) -> dict[str, int]:
     """Bytes that each kernel reads and writes, counting every buffer once."""
     return {
-        step.name: sum(bytes_of(b) for b in buffers_of(step) if b.memory is not MemoryKind.ROW)
-        for step in artifact.schedule.steps
+        name_in(unit, step): sum(
+            bytes_of(b) for b in renamed(unit, buffers_of(step)) if b.memory is not MemoryKind.ROW
+        )
+        for stage in artifact.schedule.stages
+        for unit in stage.units
+        for step in steps_of(unit)
     }

@@ -9,7 +9,7 @@ are any, definitions before.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ..core.symbols import Symbols
@@ -58,10 +58,42 @@ class Chain:
 
 
 @dataclass(frozen=True, eq=False)
-class Stage:
-    """Steps and chains that may run at the same time; `parallel` if their work is worth waking other threads."""
+class Repeated:
+    """A unit once more, on other buffers: that of an equal layer (plan/unfolding.py)."""
 
-    units: tuple[Step | Chain, ...]
+    unit: Step | Chain
+    names: Mapping[Buffer, Buffer]  # what it touches in place of what
+    number: int  # among all units
+
+    @functools.cached_property
+    def inputs(self) -> tuple[Buffer, ...]:
+        return renamed(self, self.unit.inputs)
+
+    @functools.cached_property
+    def outputs(self) -> tuple[Buffer, ...]:
+        return renamed(self, self.unit.outputs)
+
+
+Unit = Step | Chain | Repeated
+
+
+def renamed(unit: Unit, buffers: Iterable[Buffer]) -> tuple[Buffer, ...]:
+    """What a unit touches where its steps say these."""
+    if not isinstance(unit, Repeated):
+        return tuple(buffers)
+    return tuple([unit.names.get(buffer, buffer) for buffer in buffers])
+
+
+def name_in(unit: Unit, step: Step) -> str:
+    """The name of a step of a unit, which no step of another one has."""
+    return f"{step.name}.{unit.number}" if isinstance(unit, Repeated) else step.name
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """Units that may run at the same time; `parallel` if their work is worth waking other threads."""
+
+    units: tuple[Unit, ...]
     parallel: bool = False
     work: int = 0  # rough instructions, and from how many on it is worth it: where the work changes from call
     enough: int = 0  # to call, so does `parallel`
@@ -72,7 +104,9 @@ class Stage:
         return tuple(step for unit in self.units for step in steps_of(unit))
 
 
-def steps_of(unit: Step | Chain) -> tuple[Step, ...]:
+def steps_of(unit: Unit) -> tuple[Step, ...]:
+    if isinstance(unit, Repeated):
+        return steps_of(unit.unit)
     return unit.steps if isinstance(unit, Chain) else (unit,)
 
 

@@ -11,7 +11,6 @@ from dataclasses import replace
 from ..core.dtypes import DTYPES
 from ..core.index import as_index
 from ..loops.nest import Buffer, MemoryKind
-from .product import ProductPlan
 from .program import PlannedProgram
 from .workspace import Workspace, aligned, place_temporaries
 
@@ -20,18 +19,15 @@ def lay_out_memory(program: PlannedProgram) -> PlannedProgram:
     """The program with an offset for each temporary and for the scratch memory of each product."""
     if program.schedule.symbols is not None:
         return _sized_memory(program)
-    workspace = place_temporaries(
-        [[b for step in stage.steps for b in program.buffers_of(step)] for stage in program.stages]
-    )
+    workspace = place_temporaries([program.buffers_in(stage) for stage in program.stages])
     offsets: dict[str, int] = {}
     size = 0
     for stage, top in zip(program.stages, workspace.tops, strict=True):
         end = aligned(top)
-        for plan in (program.plans.get(step.name) for step in stage.steps):
-            if isinstance(plan, ProductPlan):
-                offsets[plan.name] = end
-                end += plan.scratch_bytes
-                size = max(size, end) if plan.scratch_bytes else size
+        for name, plan in program.products_in(stage):
+            offsets[name] = end
+            end += plan.scratch_bytes
+            size = max(size, end) if plan.scratch_bytes else size
     scratch = Buffer("scratch", DTYPES["uint8"], as_index(size), MemoryKind.TEMPORARY)
     if size:
         places = {**workspace.offsets, scratch: 0}
@@ -43,15 +39,12 @@ def _sized_memory(program: PlannedProgram) -> PlannedProgram:
     """Where sizes change, the scratch memory of a product is a temporary like any other."""
     scratch = {
         name: Buffer(f"{name}.scratch", DTYPES["uint8"], plan.scratch_size, MemoryKind.TEMPORARY)
-        for name, plan in program.plans.items()
-        if isinstance(plan, ProductPlan)
+        for stage in program.stages
+        for name, plan in program.products_in(stage)
     }
     workspace = place_temporaries(
         [
-            [
-                *(b for step in stage.steps for b in program.buffers_of(step)),
-                *(scratch[step.name] for step in stage.steps if step.name in scratch),
-            ]
+            [*program.buffers_in(stage), *(scratch[name] for name, _ in program.products_in(stage))]
             for stage in program.stages
         ]
     )

@@ -6,7 +6,7 @@ live at the same time share memory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -16,7 +16,7 @@ from ..core.index import as_index
 from ..loops.kernels import Extern
 from ..loops.nest import Buffer, MemoryKind
 from ..loops.plans import LoopPlan
-from ..loops.program import Program, Stage, Step
+from ..loops.program import Program, Repeated, Stage, Step, Unit, name_in, renamed, steps_of
 from ..runtime.target import Target
 from ..schedule.memory import buffers_of, bytes_hint
 from .nest import NestPlan
@@ -62,13 +62,22 @@ class PlannedProgram:
         """The program with more plans, or others for the same kernels."""
         return replace(self, plans={**self.plans, **plans})
 
-    def products(self) -> list[ProductPlan]:
-        return [plan for plan in self.plans.values() if isinstance(plan, ProductPlan)]
-
     def buffers_of(self, step: Step) -> list[Buffer]:
         """The buffers a kernel reads or writes, each once, and the scratch memory of its plan."""
         plan = self.plans.get(step.name)
         return buffers_of(step) + ([plan.scratch] if isinstance(plan, SortPlan) else [])
+
+    def buffers_in(self, stage: Stage) -> list[Buffer]:
+        """The buffers that a stage reads or writes."""
+        return [b for unit in stage.units for s in steps_of(unit) for b in renamed(unit, self.buffers_of(s))]
+
+    def products_in(self, stage: Stage) -> Iterator[tuple[str, ProductPlan]]:
+        """The plans of the products of a stage, with names that no other product has."""
+        for unit in stage.units:
+            for step in steps_of(unit):
+                plan = self.plans.get(step.name)
+                if isinstance(plan, ProductPlan):
+                    yield name_in(unit, step), plan
 
     def verify_plans(self) -> None:
         """Raise InternalError if a plan that was made so far breaks an invariant."""
@@ -82,33 +91,54 @@ class PlannedProgram:
             if step.name not in self.plans and not isinstance(step, Extern):
                 raise InternalError(f"{step.name} has no plan")
         self.verify_plans()
+        self._verify_order()
         self._verify_memory()
+
+    def _verify_order(self) -> None:
+        """What a stage reads of the workspace has been written before, or is written by the same unit."""
+        written: set[Buffer] = set()
+        for stage in self.stages:
+            for unit in stage.units:
+                for buffer in set(unit.inputs).difference(written, unit.outputs):
+                    if buffer.memory is MemoryKind.TEMPORARY:
+                        names = "+".join(name_in(unit, step) for step in steps_of(unit))
+                        raise InternalError(f"{names} reads {buffer}, which nobody has written")
+            written.update(buffer for unit in stage.units for buffer in unit.outputs)
 
     def _verify_memory(self) -> None:
         """What is in use in a stage lies inside of the workspace, each apart from the others."""
         first: dict[Buffer, int] = {}
         last: dict[Buffer, int] = {}
         for number, stage in enumerate(self.stages):
-            for buffer in (b for step in stage.steps for b in self.buffers_of(step)):
+            for buffer in self.buffers_in(stage):
                 if buffer.memory is MemoryKind.TEMPORARY:
                     first.setdefault(buffer, number)
                     last[buffer] = number
         for number, stage in enumerate(self.stages):
             here = [b for b in first if first[b] <= number <= last[b]]
             used = [(self.workspace.offsets[b], bytes_hint(b), str(b)) for b in here]
-            for plan in (self.plans.get(step.name) for step in stage.steps):
-                if isinstance(plan, ProductPlan) and plan.scratch_bytes and not self.scratches:
-                    name = f"the scratch memory of {plan.name}"
-                    used.append((self.scratch_offsets[plan.name], plan.scratch_bytes, name))
+            for name, plan in self.products_in(stage):
+                if plan.scratch_bytes and not self.scratches:
+                    used.append(
+                        (self.scratch_offsets[name], plan.scratch_bytes, f"the scratch memory of {name}")
+                    )
             ordered = [*sorted(used), (self.workspace.size, 0, "the end")]
             for (offset, size, name), (end, _, _) in pairwise(ordered):
                 if offset + size > end:
                     raise InternalError(f"stage {number}: {name} reaches over byte {end} of the workspace")
 
     def __str__(self) -> str:
-        return "\n".join(map(self._shown, self.steps))
+        return "\n".join(
+            self._shown(unit, step)
+            for stage in self.stages
+            for unit in stage.units
+            for step in steps_of(unit)
+        )
 
-    def _shown(self, step: Step) -> str:
-        """A kernel with its plan, if it has one already."""
+    def _shown(self, unit: Unit, step: Step) -> str:
+        """A kernel with its plan, if it has one already; a repeated one, with what it touches instead."""
+        if isinstance(unit, Repeated):
+            names = ", ".join(f"{new} for {old}" for old, new in unit.names.items())
+            return f"{name_in(unit, step)}: {step.name}, with {names}"
         kernel = step.nest if isinstance(step, LoopPlan) else step
         return str(self.plans.get(step.name, kernel))

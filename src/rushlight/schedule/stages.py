@@ -9,16 +9,15 @@ that are not native code have a stage of their own, and nothing moves across the
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ..core.symbols import hint, hint_of
 from ..loops.expr import has_check
 from ..loops.kernels import Extern, Product, Scan, Sort
 from ..loops.nest import Buffer, MemoryKind, Phase
 from ..loops.plans import AWAKE_WORK, LoopPlan
-from ..loops.program import Chain, Stage, Step, steps_of
+from ..loops.program import Chain, Stage, Step, Unit, steps_of
 from .cost import LARGE_FILL, SERIAL_WORK
-
-Unit = Step | Chain
 
 
 def work_of(step: Step) -> int:
@@ -43,6 +42,14 @@ def form_stages(units: Sequence[Unit]) -> tuple[Stage, ...]:
         Stage(tuple(stage), hint(instructions) >= enough, instructions, enough)
         for stage, instructions in zip(stages, work, strict=True)
     )
+
+
+def with_units(stage: Stage, units: Sequence[Unit]) -> Stage:
+    """A stage of other units."""
+    if len(units) == len(stage.units):
+        return replace(stage, units=tuple(units))
+    work = sum(work_of(step) for unit in units for step in steps_of(unit))
+    return Stage(tuple(units), hint(work) >= stage.enough, work, stage.enough)
 
 
 def _earliest(units: Sequence[Unit]) -> list[list[Unit]]:

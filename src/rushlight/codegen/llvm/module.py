@@ -7,6 +7,7 @@ routine that is not native code.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from ...core.symbols import is_size
 from ...loops.control_flow import ControlFlow
 from ...loops.kernels import Extern
 from ...loops.nest import ERRORS, SIZES, Buffer, MemoryKind
-from ...loops.program import Chain, Stage, Step
+from ...loops.program import Chain, Repeated, Stage, Step, Unit, name_in, steps_of
 from ...plan.nest import NestPlan
 from ...plan.product import ProductPlan
 from ...plan.program import PlannedProgram
@@ -75,8 +76,13 @@ class _ModuleEmitter:
         self.careful = True  # until the first stage that writes to memory of the caller which has contents
 
     def emit(self) -> NativeModule:
-        for plan in self.program.products():
-            self.products[plan.name] = emit_product(self.kernels, plan, self._scratch(plan))
+        for unit in (unit for stage in self.program.stages for unit in stage.units):
+            self._rename(unit)
+            for step in steps_of(unit):
+                plan = self.program.plans.get(step.name)
+                if isinstance(plan, ProductPlan):
+                    name = name_in(unit, step)
+                    self.products[name] = emit_product(self.kernels, plan, self._scratch(name))
         begin_routines(self.module, self.target)
         for number, stage in enumerate(self.program.stages):
             first = stage.units[0]
@@ -110,18 +116,20 @@ class _ModuleEmitter:
         tasks: list[Task] = []
         packing: list[Task] = []  # copies of operands, which the products of the stage wait for
         for unit in stage.units:
-            if isinstance(unit, Chain):
-                links = [task for step in unit.steps for task in self._phases(step)]
-                tasks.append(emit_chain(self.kernels, links, unit.shares))
+            self._rename(unit)
+            kernel = unit.unit if isinstance(unit, Repeated) else unit
+            if isinstance(kernel, Chain):
+                links = [task for step in kernel.steps for task in self._phases(unit, step)]
+                tasks.append(emit_chain(self.kernels, links, kernel.shares))
             else:
-                *packs, own = self._phases(unit)
+                *packs, own = self._phases(unit, kernel)
                 packing.extend(packs)
                 tasks.append(own)
         if packing:
             task = emit_stage(self.kernels, packing)
             timer = self._launched(f"packing{number}")
             self.pending.append(Pending(task, self._parallel(stage), timer=timer))
-        updates = any(b in self.updated for step in stage.steps for b in step.outputs)
+        updates = any(b in self.updated for unit in stage.units for b in unit.outputs)
         self.pending.append(
             Pending(
                 emit_stage(self.kernels, tasks),
@@ -138,22 +146,31 @@ class _ModuleEmitter:
             return Position(self.table.parallel(stage.work, stage.enough))
         return int(stage.parallel)
 
-    def _phases(self, step: Step) -> list[Task]:
+    def _rename(self, unit: Unit) -> None:
+        """Take the slots of the buffers that a unit touches."""
+        self.kernels.slots = self.slots
+        if isinstance(unit, Repeated):
+            self.kernels.slots = ChainMap(
+                {old: self.slots[new] for old, new in unit.names.items()}, self.slots
+            )
+
+    def _phases(self, unit: Unit, step: Step) -> list[Task]:
         """The tasks of a step, in order: copies of operands, and its own."""
         if isinstance(step, ControlFlow):
             task = emit_control_flow(self.module, step, self.target, self.slots, self.reports)
             return [self._timed(task, step)]
         plan = self.program.plan_of(step)
         if isinstance(plan, ProductPlan):
-            *packs, own = self.products[plan.name]
+            *packs, own = self.products[name_in(unit, step)]
             return [*(self._timed(pack, step, pack.kernel) for pack in packs), self._timed(own, step)]
         return [self._timed(self._task(plan), step)]
 
-    def _scratch(self, plan: ProductPlan) -> Scratch:
-        own = self.program.scratches.get(plan.name)
+    def _scratch(self, name: str) -> Scratch:
+        """The scratch memory of a product."""
+        own = self.program.scratches.get(name)
         if own is not None:
             return Scratch(self.slots[own], 0)
-        return Scratch(self.slots[self.program.scratch], self.program.scratch_offsets[plan.name])
+        return Scratch(self.slots[self.program.scratch], self.program.scratch_offsets[name])
 
     def _task(self, plan: NestPlan | SortPlan) -> Task:
         if isinstance(plan, ScanPlan):
@@ -187,8 +204,8 @@ def _slots(program: PlannedProgram) -> dict[Buffer, int]:
     slots: dict[Buffer, int] = {ERRORS: ERROR_SLOT}
     if program.schedule.symbols is not None:
         slots[SIZES] = SIZES_SLOT
-    for step in program.steps:
-        for buffer in program.buffers_of(step):
+    for stage in program.stages:
+        for buffer in program.buffers_in(stage):
             if buffer.memory is not MemoryKind.ROW and buffer not in slots:
                 slots[buffer] = 1 + len(slots)
     for buffer in (program.scratch, *program.scratches.values()):
