@@ -228,7 +228,8 @@ def test_any_number_of_threads_gives_the_same_bits(engine: Engine, threads: Any,
     for count in (1, 2):
         out = Guarded(product.size, np.float32)
         program = execute(engine, product, [left, right, out], threads(count))
-        assert program.products()[0].grid.tasks > 1
+        (_, plan), *_ = program.products_in(program.stages[0])
+        assert plan.grid.tasks > 1
         out.check()
         results.append(out.inside.tobytes())
     assert results[0] == results[1]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ..core.dtypes import DType
 from ..core.repetition import Instance, Item, Layers, Place, Repetition, find_repetition
-from ..core.symbols import SymInt
+from ..core.symbols import SymInt, exact
 from ..core.tokens import device, layout, memory_format
 from .ir import Graph, Node, Value, map_values
 
@@ -74,14 +74,15 @@ def _items(graph: Graph) -> list[Item]:
 
     def described(value: Value) -> Hashable:
         spec = value.spec
-        return spec.dtype, spec.shape, spec.strides, spec.offset, spec.conj, spec.neg, value.number
+        layout = exact(spec.shape), exact(spec.strides), exact(spec.offset)
+        return spec.dtype, layout, spec.conj, spec.neg, value.number
 
     def argument(given: Any) -> Hashable:
         kind = type(given)
         if kind is Value:
             return described(given)
         if kind is SymInt:
-            return kind, given.index
+            return kind, exact(given)
         if kind in (tuple, list):
             return tuple([argument(part) for part in given])
         if not isinstance(given, _PLAIN):

@@ -11,6 +11,7 @@ from collections.abc import Hashable
 from dataclasses import fields, replace
 
 from ..core.repetition import PLAIN, Instance, Item, Place, Repetition, find_repetition
+from ..core.symbols import exact
 from ..graph.folding import Folded
 from ..loops.kernels import Extern
 from ..loops.nest import Buffer, MemoryKind
@@ -31,7 +32,9 @@ def unfold(program: PlannedProgram, folded: Folded) -> PlannedProgram | None:
     if any(isinstance(step, Extern) for step in program.steps):
         return None
     given = _homes(program.schedule, folded)
-    units = [(stage, unit) for stage in program.stages for unit in stage.units]
+    units = [
+        (stage, unit) for stage in program.stages for unit in stage.units if not isinstance(unit, Repeated)
+    ]
     items = [
         Item(_label(program, stage, unit), [b for step in steps_of(unit) for b in _touched(program, step)])
         for stage, unit in units
@@ -69,7 +72,7 @@ def _touched(program: PlannedProgram, step: Step) -> list[Buffer]:
     ]
 
 
-def _label(program: PlannedProgram, stage: Stage, unit: Step | Chain | Repeated) -> Hashable:
+def _label(program: PlannedProgram, stage: Stage, unit: Step | Chain) -> Hashable:
     """What units have in common that run the same code on other buffers."""
     chained = unit.shares if isinstance(unit, Chain) else None
     steps = tuple(_step_label(program, step) for step in steps_of(unit))
@@ -85,7 +88,8 @@ def _step_label(program: PlannedProgram, step: Step) -> Hashable:
         return plan.shape, near, own, _epilogue_label(plan.epilogue), buffers
     if type(plan) is NestPlan:
         extents = tuple(var.extent for var in plan.nest.outer)
-        return program.code_of[plan.name], extents, plan.tasks, plan.rows_per_task, plan.split, buffers
+        tasks = exact(plan.tasks), exact(plan.rows_per_task)
+        return program.code_of[plan.name], extents, tasks, plan.split, buffers
     return step  # equal to itself alone
 
 
@@ -134,8 +138,7 @@ class _Unfolding:
             if place.run != PLAIN:
                 self.callers[place] = buffer
             if like in self.schedule.updates:
-                given = folded.whole.inputs[folded.whole.updates[number]]
-                self.updates[buffer] = self.inputs[given]
+                self.updates[buffer] = self.inputs[folded.whole.inputs[folded.whole.updates[number]]]
 
     def _here(self, place: Place) -> Place:
         return (

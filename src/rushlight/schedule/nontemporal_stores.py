@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ..loops.kernels import Product
 from ..loops.nest import Buffer, MemoryKind
-from ..loops.program import Chain, Program, Step
+from ..loops.program import Program, Unit
 from .cost import LARGE_RESULT, LONG_WAIT
 from .memory import buffers_of, bytes_hint
 
@@ -27,7 +27,7 @@ def store_past_caches(program: Program) -> Program:
     for buffers in touched:
         traffic.append(traffic[-1] + sum(map(bytes_hint, buffers)))
 
-    def streamed(unit: Step | Chain, number: int) -> Step | Chain:
+    def streamed(unit: Unit, number: int) -> Unit:
         if not isinstance(unit, Product) or unit.epilogue is None:
             return unit
         found = tuple(b for b in unit.outputs if _is_large(b, unit) and _waits(b, number, touched, traffic))
