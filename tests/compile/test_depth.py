@@ -16,6 +16,7 @@ from rushlight import nn, optim
 from rushlight.compiler import pipeline
 from rushlight.compiler.explain import Explanation
 from rushlight.core.marks import mark_dynamic
+from rushlight.core.passes import verifying
 from rushlight.graph.ir import Graph
 from rushlight.lowering.lower import lower
 
@@ -106,10 +107,21 @@ def _calls(function: Callable[[], Any]) -> int:
     return count
 
 
-def test_work_is_linear_in_the_layers() -> None:
+def test_work_is_linear_in_the_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all passes, where no layer is left out."""
+    monkeypatch.setattr(pipeline, "fold", lambda graph, kept: None)
     _explained(2)  # what is worked out once for a process
     few, some, many = (_compiling(layers) for layers in (4, 8, 16))
     assert many - some < 1.1 * 2 * (some - few)
+
+
+def test_a_layer_that_is_left_out_is_less_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    _explained(2)
+    with verifying(False):
+        folded = _compiling(40) - _compiling(32)
+        monkeypatch.setattr(pipeline, "fold", lambda graph, kept: None)
+        whole = _compiling(16) - _compiling(8)
+    assert folded < 0.8 * whole
 
 
 def _compiling(layers: int) -> int:

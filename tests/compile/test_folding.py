@@ -17,8 +17,8 @@ from rushlight.compiler import pipeline
 from rushlight.compiler.explain import explain
 from rushlight.compiler.program_cache import _text
 from rushlight.core.marks import mark_dynamic
-from rushlight.graph.folding import Folded, fold
 from rushlight.graph.ir import Graph
+from rushlight.lowering.folding import Folded, fold
 
 WIDTH = 8
 LAYERS = 19

@@ -33,13 +33,13 @@ from ..core.garbage import uncollected
 from ..core.index_data import guard_admits, guard_from_data, guard_to_data
 from ..core.passes import Pass, PassLog, verifying
 from ..core.symbols import Symbols
-from ..graph.folding import KEPT, Folded, fold
 from ..graph.ir import Graph, print_graph, symbols_of, verify
 from ..graph.passes import GRAPH_PASSES
 from ..graph.subgraph import BodyProgram
 from ..logs import logger, wanted
 from ..loops.nest import MemoryKind
 from ..loops.program import Program, name_in, renamed, steps_of
+from ..lowering.folding import KEPT, Folded, fold
 from ..lowering.lower import lower
 from ..lowering.updates import compose_updates
 from ..plan.passes import PLAN_PASSES, begin_planning

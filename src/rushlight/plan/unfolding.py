@@ -1,4 +1,4 @@
-"""Unfolding: the kernels of a graph with few layers (graph/folding.py) as those of all its layers.
+"""Unfolding: the kernels of a graph with few layers (lowering/folding.py) as those of all its layers.
 
 The units of the stages of the small program are a sequence in which layers repeat (core/repetition.py): what they
 touch follows from the number of the layer. The units of a layer that was left out are those of one in the middle,
@@ -12,10 +12,10 @@ from dataclasses import fields, replace
 
 from ..core.repetition import PLAIN, Instance, Item, Place, Repetition, find_repetition
 from ..core.symbols import exact
-from ..graph.folding import Folded
 from ..loops.kernels import Extern
 from ..loops.nest import Buffer, MemoryKind
 from ..loops.program import Chain, Program, Repeated, Stage, Step, Unit, steps_of
+from ..lowering.folding import Folded
 from ..schedule.stages import with_units
 from .nest import NestPlan
 from .product import EpiloguePlan, ProductPlan

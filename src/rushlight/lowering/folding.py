@@ -14,7 +14,7 @@ from ..core.dtypes import DType
 from ..core.repetition import Instance, Item, Layers, Place, Repetition, find_repetition
 from ..core.symbols import SymInt, exact
 from ..core.tokens import device, layout, memory_format
-from .ir import Graph, Node, Value, map_values
+from ..graph.ir import Graph, Node, Value, map_values
 
 KEPT = (
     4,
