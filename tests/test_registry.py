@@ -145,6 +145,7 @@ def test_families_are_files() -> None:
             "vmap",
             "lower",
             "lowered",
+            "folding",  # of equal layers, before they are lowered
             "updates",  # of inputs, composed of operators of any family
             "rules",
             "dtype",
