@@ -26,8 +26,7 @@ BUSY = """
 
 
 def run(program: str, tmp_path: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    environment = {k: v for k, v in os.environ.items() if k != "RUSHLIGHT_EAGER"}
-    environment |= {"RUSHLIGHT_CACHE_DIR": str(tmp_path), **variables}
+    environment = os.environ | {"RUSHLIGHT_EAGER": "auto", "RUSHLIGHT_CACHE_DIR": str(tmp_path), **variables}
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(BUSY) + textwrap.dedent(program)],
         env=environment,
@@ -93,7 +92,12 @@ from rushlight.eager import calls
 rl.ones(3) + 1
 print(rl.eager.get(), sum(len(c.natives) for c in calls._calls.values()))
 """
-    for mode, expected in (("reference", "reference 0\n"), ("native", "native 1\n"), ("", "auto 0\n")):
+    for mode, expected in (
+        ("reference", "reference 0\n"),
+        ("native", "native 1\n"),
+        ("auto", "auto 0\n"),
+        ("", "reference 0\n"),
+    ):
         done = subprocess.run(
             [sys.executable, "-c", program],
             env=os.environ | {"RUSHLIGHT_EAGER": mode, "RUSHLIGHT_CACHE_DIR": str(tmp_path)},

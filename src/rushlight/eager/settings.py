@@ -17,7 +17,7 @@ def _checked(mode: str, where: str) -> str:
     return mode
 
 
-_mode = _checked(os.environ.get(VARIABLE) or "auto", f"the environment variable {VARIABLE}")
+_mode = _checked(os.environ.get(VARIABLE) or "reference", f"the environment variable {VARIABLE}")
 
 
 def get() -> str:
