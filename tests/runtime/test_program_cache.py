@@ -67,15 +67,15 @@ def test_keys_tell_graphs_apart() -> None:
         lambda x: x.double(),
         lambda x: x.half(),
     ]
-    keys = [program_key(graph_of(program, x)) for program in programs]
+    keys = [program_key(graph_of(program, x), None) for program in programs]
     keys += [
-        program_key(graph_of(programs[0], rl.ones(4, 3))),
-        program_key(graph_of(programs[0], x.t())),
-        program_key(graph_of(programs[0], x.double())),
+        program_key(graph_of(programs[0], rl.ones(4, 3)), None),
+        program_key(graph_of(programs[0], x.t()), None),
+        program_key(graph_of(programs[0], x.double()), None),
     ]
     assert None not in keys
     assert len(set(keys)) == len(keys)
-    assert program_key(graph_of(programs[0], x)) == keys[0]
+    assert program_key(graph_of(programs[0], x), None) == keys[0]
 
 
 def test_description_is_plain_data() -> None:

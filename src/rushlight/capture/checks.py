@@ -41,17 +41,24 @@ _WHOLE = frozenset(
 def may_raise(node: Node) -> bool:
     """Whether eager code raises an error for some data."""
     op = node.op
-    if op.kind is Kind.VIEW or "backward" in op.schema.name:
+    if not _may_raise(op):
         return False
-    if op.traits is Trait.NONE and op.family != "linalg":
-        return bool(_places(node))
     if op.traits & Trait.DIVIDES:
         return not node.outputs[0].dtype.is_floating_point and not node.outputs[0].dtype.is_complex
-    return (
-        bool(_places(node))
-        or bool(op.traits & Trait.RAISES)
-        or (op.family == "linalg" and not callable(op.lowering))
-    )
+    return _raises(op) or bool(_places(node))
+
+
+@functools.cache
+def _may_raise(op: OpDef) -> bool:
+    """Whether an operator raises an error for some data and some arguments."""
+    if op.kind is Kind.VIEW or "backward" in op.schema.name:
+        return False
+    return bool(op.traits & Trait.DIVIDES) or _raises(op) or bool(_place_arguments(op))
+
+
+def _raises(op: OpDef) -> bool:
+    """Whether an operator raises an error for some data, whatever its arguments."""
+    return bool(op.traits & Trait.RAISES) or (op.family == "linalg" and not callable(op.lowering))
 
 
 def _places(node: Node) -> list[Value]:

@@ -41,7 +41,7 @@ from ..core.index import Index, as_index
 from ..core.shapes import Spec
 from ..core.symbol_table import DERIVED, LARGEST, DerivedSize
 from ..core.symbols import Symbols, SymInt, install_live_numbers, spelled, symbols_in
-from ..graph.ir import Graph, Value
+from ..graph.ir import Graph, Value, changing_sizes
 from .live_inputs import SCOPE, LiveInputs, roots_in, same
 from .locations import MISSING, Place
 
@@ -153,8 +153,8 @@ class Numbers:
         """The same of what nodes and specs of results mention."""
         if not self._places:
             return
-        mentioned: list[Any] = [node.args for node in graph.nodes]
-        for spec in [*(value.spec for value in graph.values()), *specs]:
+        mentioned: list[Any] = list(changing_sizes(graph))
+        for spec in specs:
             if spec is not None:
                 mentioned += [spec.shape, spec.strides, spec.offset]
         for dim in symbols_in(mentioned):

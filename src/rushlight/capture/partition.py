@@ -71,6 +71,12 @@ def extract(
     return copy
 
 
+def keep_needed(graph: Graph) -> None:
+    """Drop what neither outputs nor sizes need."""
+    needed = _needed_nodes(graph, set(), [*graph.outputs, *(value for _, value in graph.data_sizes)])
+    graph.nodes = [node for node in graph.nodes if node in needed]
+
+
 def _needed_nodes(graph: Graph, known: set[Value], outputs: list[Value]) -> set[Node]:
     needed: set[Node] = set()
     stack = [value for value in outputs if value not in known]

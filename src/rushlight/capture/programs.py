@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from ..core.symbols import hint
 from ..core.tensor import Tensor
 from ..graph.ir import Graph, Value
 from .captured_call import CapturedCall
-from .partition import extract, partition
+from .partition import keep_needed, partition
 
 
 @dataclass(frozen=True)
@@ -37,15 +38,15 @@ def partition_call(call: CapturedCall) -> Programs:
         wanted = [g for g in call.backward if g is not None]
         halves = partition(graph, results, call.tangents, wanted, _unchanged(call))
         return Programs(call, halves.forward, halves.backward, len(results), taken, halves.kept)
-    whole = extract(graph, list(graph.inputs), results, graph.data_sizes)
+    keep_needed(graph)
     # not of tensors with gaps: a copy of one has not the memory that the program writes to
-    whole.updates = {
+    graph.updates = {
         output: source
         for source, output in call.writes
         if output in taken
         and call.sources[source]._array.shape == tuple(map(hint, graph.inputs[source].shape))
     }
-    return Programs(call, whole, None, len(results), taken)
+    return Programs(call, graph, None, len(results), taken)
 
 
 def _unchanged(call: CapturedCall) -> set[Value]:
@@ -64,5 +65,5 @@ def _unchanged(call: CapturedCall) -> set[Value]:
 def _taken_over(call: CapturedCall) -> set[int]:
     """Outputs that are nothing but the new contents of one tensor."""
     used = {leaf.index for leaf in call.all_leaves() if leaf.kind in ("value", "view", "shared")}
-    written = [output for _, output in call.writes]
-    return {output for output in written if output not in used and written.count(output) == 1}
+    written = Counter(output for _, output in call.writes)
+    return {output for output, times in written.items() if output not in used and times == 1}

@@ -47,7 +47,7 @@ def _compiled(subgraph: Subgraph, compile_graph: Callable[[Graph], Any]) -> Body
     decompose(graph)
     keep_checks(graph, [])
     artifact = compile_graph(graph)
-    key = program_key(artifact.graph)
+    key = program_key(artifact.graph, symbols_of(artifact.graph))
     name = f"body_{next(_numbers)}" if key is None else f"body_{key[:32]}"
     return _program(name, key is not None, artifact.executable, len(own.outputs))
 

@@ -25,9 +25,9 @@ from ..core.dtypes import DTYPES
 from ..core.errors import InternalError
 from ..core.index_data import evaluate_data, guard_admits, to_data
 from ..core.shapes import contiguous_strides
-from ..core.symbols import SymInt
+from ..core.symbols import Symbols, SymInt
 from ..core.tensor import Tensor
-from ..graph.ir import Graph, Node, Value, map_values, symbols_of
+from ..graph.ir import Graph, Node, Value, map_values
 from ..graph.subgraph import BodyProgram, subgraphs_in
 from ..loops.nest import SIZES, Buffer
 from ..loops.program import Program
@@ -81,7 +81,13 @@ def link(description: dict[str, Any], code: bytes, bodies: Mapping[str, BodyProg
     return library
 
 
-def describe(graph: Graph, program: Program, plan: PlannedProgram, native: NativeModule) -> dict[str, Any]:
+def describe(
+    graph: Graph,
+    program: Program,
+    plan: PlannedProgram,
+    native: NativeModule,
+    symbols: Symbols | None,
+) -> dict[str, Any]:
     slots = native.slots
     number_of = {id(node): i for i, node in enumerate(graph.nodes)}
     extra = 1 + len(slots)
@@ -98,7 +104,6 @@ def describe(graph: Graph, program: Program, plan: PlannedProgram, native: Nativ
     temporaries = [
         _slot(slots[b], b, (b.size,), None, offset) for b, offset in plan.workspace.offsets.items()
     ]
-    symbols = symbols_of(graph)
     segments = [
         s
         if isinstance(s, str)

@@ -166,6 +166,11 @@ class Compilation:
         """What was assumed of sizes, as data."""
         return [] if self.symbols is None else list(map(guard_to_data, self.symbols.guards))
 
+    @property
+    def symbols_left(self) -> Symbols | None:
+        """The symbols, unless guards have made numbers of all of them."""
+        return None if self.symbols is None else symbols_of(self.graph)
+
 
 def _on_field(name: str, steps: Iterable[Pass]) -> list[Pass]:
     """Passes over a graph, or a planned program, as passes over that of a compilation."""
@@ -228,7 +233,11 @@ def _emit(compilation: Compilation) -> Compilation:
     assert compilation.planned is not None
     compilation.module = emit_module(compilation.planned)
     compilation.description = describe(
-        compilation.graph, compilation.program, compilation.planned, compilation.module
+        compilation.graph,
+        compilation.program,
+        compilation.planned,
+        compilation.module,
+        compilation.symbols_left,
     )
     return compilation
 
@@ -387,7 +396,7 @@ def compile_graph(graph: Graph, *, use_cache: bool = True, keep: bool = False) -
     data = _data_sizes(graph, compilation.symbols, use_cache)
     compilation = log.run_all(PASSES_OVER_GRAPHS, compilation)
     log.run(COMPILE_BODIES, compilation)
-    key = log.timed("key", program_key, graph)
+    key = log.timed("key", program_key, graph, compilation.symbols_left)
     known = log.timed("cache", _recall, key, compilation.bodies) if use_cache else None
     if known is not None and not _admits(known[0], compilation.symbols):  # other code for other sizes
         assert compilation.symbols is not None

@@ -16,7 +16,8 @@ from ..core.determinism import DETERMINISM
 from ..core.dtypes import DType
 from ..core.registry import Kind, OpDef
 from ..core.tokens import device, layout, memory_format
-from ..graph.ir import Graph, Value, symbols_of
+from ..core.symbols import Symbols
+from ..graph.ir import Graph, Value
 from ..graph.subgraph import Subgraph
 from ..runtime import profile, redzones
 from ..runtime.cache import fingerprint, key_of
@@ -25,13 +26,13 @@ from ..runtime.engine import engine
 _TOKENS = (device, layout, memory_format)
 
 
-def program_key(graph: Graph) -> str | None:
+def program_key(graph: Graph, symbols: Symbols | None) -> str | None:
     """The key of a graph after its passes; None if it has no exact text."""
     try:
         return key_of(
             (
                 _text(graph),
-                _symbols(graph),
+                _symbols(symbols),
                 "guarded" * redzones.enabled(),
                 "timed" * profile.enabled(),
                 "filled" * DETERMINISM.fills,
@@ -65,9 +66,8 @@ def _text(graph: Graph) -> str:
     return "\n".join(lines)
 
 
-def _symbols(graph: Graph) -> str:
+def _symbols(symbols: Symbols | None) -> str:
     """The symbols of its sizes and how large they can be, which code that was compiled before relies on."""
-    symbols = symbols_of(graph)
     return "" if symbols is None else " ".join(f"{d.name} {d.low} {d.high}" for d in symbols.hints)
 
 
