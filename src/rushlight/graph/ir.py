@@ -67,10 +67,16 @@ class Node:
         """The values it uses, in argument order, each as often as it is used."""
         found: list[Value] = []
         for argument in self.args:
-            if type(argument) is Value:
+            kind = type(argument)
+            if kind is Value:
                 found.append(argument)
-            elif isinstance(argument, (tuple, list)):
-                found.extend(values_in(argument))
+            elif kind is tuple or kind is list:
+                for item in argument:
+                    inner = type(item)
+                    if inner is Value:
+                        found.append(item)
+                    elif inner is tuple or inner is list:
+                        found.extend(values_in(item))
         return found
 
     def __repr__(self) -> str:
