@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -92,3 +93,11 @@ def test_text_is_stable() -> None:
     assert str(dot((i, j), (6, 1), 2)) == "2 + 6*i + j"
     assert str(as_index(i) * 5 // 3) == "((5*i)//3)"
     assert isinstance(as_index(0), Index)
+
+
+@pytest.mark.parametrize("divisor", [2, 3, 5, 7])
+def test_what_lost_multiples_of_the_divisor_is_whole_again(divisor: int) -> None:
+    for a, b in ((4, 1), (8, 3), (15, 2), (divisor + 1, 2 * divisor + 1)):
+        value = as_index(i) * a + as_index(j) * b + 6
+        assert value // divisor * divisor + value % divisor == value
+        assert (value // divisor * divisor + value % divisor) * 5 + j == value * 5 + j

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+import pytest
 
 import rushlight as rl
 from rushlight import explain
@@ -112,3 +115,26 @@ def test_large_fills_run_right_before_they_are_needed() -> None:
     ]
     stages = form_stages(steps)
     assert [[s.name for s in stage.steps] for stage in stages] == [["step1"], ["step2", "step0"], ["step3"]]
+
+
+SHAPES = [(4, 3), (3, 4), (2, 3, 4), (4, 6), (6, 4), (8, 3), (5, 7, 2), (7, 10), (14, 5), (3, 5, 4), (4, 15)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_reshapes_between_maps_of_other_factors(shape: tuple[int, ...]) -> None:
+    """Maps over the same elements in loops of other extents run in one nest, forward and backward."""
+    x = rl.randn(*shape)
+    for other in SHAPES:
+        if math.prod(other) == math.prod(shape):
+
+            def program(x, other=other):
+                first = x.tanh()
+                return first, first.tanh().reshape(other).tanh().tanh()
+
+            def gradients(run, x=x):
+                given = x.detach().requires_grad_()
+                first, last = run(given)
+                (first.sum() + (last * last).sum()).backward()
+                return first, last, given.grad
+
+            rl.testing.assert_close(gradients(rl.compile(program, fullgraph=True)), gradients(program))

@@ -458,7 +458,29 @@ def _recombined(value: Index) -> Index:
                 if scaled.terms and all(value.terms.get(m) == c for m, c in scaled.terms.items()):
                     whole = atom.value * Index({tuple(rest): coefficient})
                     return value - scaled - Index({monomial: coefficient}) + whole
+                found = _quotient_for(value, atom, tuple(rest), coefficient)
+                if found is not None:
+                    quotient, scaled = found
+                    whole = quotient.value * Index({tuple(rest): coefficient})
+                    return value - scaled - Index({monomial: coefficient}) + whole
     return value
+
+
+def _quotient_for(
+    value: Index, remainder: Remainder, rest: Monomial, coefficient: int
+) -> tuple[Quotient, Index] | None:
+    """The quotient of a term of `value` that makes something whole with a remainder, and that term: x // d with
+    (x + d*k) % d, which has lost the multiples of d."""
+    number = remainder.divisor.constant_value()
+    for monomial, scale in value.terms.items() if number is not None else ():
+        for atom in monomial:
+            if isinstance(atom, Quotient) and atom.divisor == remainder.divisor:
+                others = list(monomial)
+                others.remove(atom)
+                same = tuple(others) == rest and scale == coefficient * number
+                if same and _exact_ratio(atom.value - remainder.value, atom.divisor) is not None:
+                    return atom, Index({monomial: scale})
+    return None
 
 
 # Text.

@@ -15,7 +15,7 @@ from ..core.errors import InternalError
 from ..core.index import Index, Var, as_index
 from ..loops.definitions import Map, Reduction, Structured, points
 from ..loops.expr import Access, Expr, Recorder, loads_in, reindex, substitute
-from ..loops.extents import flatten, unflatten
+from ..loops.extents import extents, flatten, unflatten
 from ..loops.nest import Buffer, Combine, MemoryKind, Nest, Phase, Reduce, Store
 from ..loops.program import Group
 from ..loops.rewrite import rewrite_statements
@@ -48,12 +48,28 @@ def build_nest(recorder: Recorder, group: Group, name: str, needed: Callable[[Bu
 
 
 def _flat_nest(
-    recorder: Recorder, members: list[Map | Reduction], name: str, needed: Callable[[Buffer], bool]
+    recorder: Recorder, members: Sequence[Map | Reduction], name: str, needed: Callable[[Buffer], bool]
 ) -> Nest:
+    """Maps of as many points each, in the loops of the first one; or, where it is not seen in these that they
+    read their own elements, in a single loop, in which fusion has seen it."""
     first = members[0]
     if not isinstance(first, Map):
         raise InternalError(f"{name}: a nest without rows holds maps only")
-    outer = first.variables
+    together = first.variables, (Var("i", extents(first.variables)),)
+    for outer in together:
+        statements, problem = _flat_statements(recorder, members, outer, needed)
+        if not problem:
+            return Nest(name, outer, (Phase((), tuple(statements)),))
+    raise InternalError(f"{name}: {problem}")
+
+
+def _flat_statements(
+    recorder: Recorder,
+    members: Sequence[Map | Reduction],
+    outer: tuple[Var, ...],
+    needed: Callable[[Buffer], bool],
+) -> tuple[list[Store | Reduce], str]:
+    """What maps do at a point of the loops; and why they cannot, if they cannot."""
     draft = _Draft(())
     position = flatten(outer)
     for member in members:
@@ -70,11 +86,11 @@ def _flat_nest(
         value = forwarded(recorder, reindex(recorder, member.value, moved), draft.stored)
         for access in loads_in(value):
             if access.buffer in draft.stored and not needed(access.buffer):
-                raise InternalError(f"{name}: {member.buffer} reads {access} of the same nest, not stored")
+                return [], f"{member.buffer} reads {access} of the same nest, not stored"
         draft.stored[member.buffer] = (position, value)
         if needed(member.buffer):
             draft.statements.append(Store(Access(member.buffer, position), value))
-    return Nest(name, outer, (Phase((), tuple(draft.statements)),))
+    return draft.statements, ""
 
 
 def _extents(variables: tuple[Var, ...]) -> list[Index]:
