@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+import rushlight as rl
+
 from .program_classes import plain_values
 from .program_operands import library
 from .programs import SINGLE, Program
@@ -48,7 +50,12 @@ def largest(values: np.ndarray) -> float:
 def results_in_double(program: Program, trial: int) -> list[list[Any]]:
     """Outputs, and inputs or gradients; without errors for trial 0."""
     inputs = program.doubled()
-    outputs = program.in_double(inputs, np.random.default_rng(trial) if trial else None)
+    single = rl.get_default_dtype()
+    rl.set_default_dtype(rl.float64)  # of quotients of integers, for example
+    try:
+        outputs = program.in_double(inputs, np.random.default_rng(trial) if trial else None)
+    finally:
+        rl.set_default_dtype(single)
     return results(program, outputs, inputs)
 
 
