@@ -196,6 +196,20 @@ def test_large_reductions_are_cut_into_parts(function: Callable[..., Any]) -> No
     assert any(buffer.name.endswith("_parts") for s in large.artifact.schedule.steps for buffer in s.outputs)
 
 
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: (3 * x).sum(), lambda x: (3 * x).sum(0), lambda x: (3 * x).mean(), lambda x: (3 * x).norm()],
+)
+def test_reductions_that_were_small_are_cut_where_they_are_large(function: Callable[..., Any]) -> None:
+    """Each kind of sizes, small and large, is compiled once, and the error does not grow with the size."""
+    compiled = rl.compile(function, fullgraph=True, dynamic=True)
+    for rows in (7, 40, 300_000, 400_000, 9):
+        x = rl.rand(rows, 5)
+        expected = function(x.double())
+        rl.testing.assert_close(compiled(x).double(), expected, rtol=2e-6, atol=0)
+    assert len(compiled.reasons) == 2
+
+
 # Random numbers.
 
 DRAWS: dict[str, Callable[[Any], Any]] = {

@@ -82,11 +82,7 @@ def link(description: dict[str, Any], code: bytes, bodies: Mapping[str, BodyProg
 
 
 def describe(
-    graph: Graph,
-    program: Program,
-    plan: PlannedProgram,
-    native: NativeModule,
-    symbols: Symbols | None,
+    graph: Graph, program: Program, plan: PlannedProgram, native: NativeModule, symbols: Symbols | None
 ) -> dict[str, Any]:
     slots = native.slots
     number_of = {id(node): i for i, node in enumerate(graph.nodes)}

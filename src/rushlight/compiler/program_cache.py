@@ -15,8 +15,8 @@ from typing import Any
 from ..core.determinism import DETERMINISM
 from ..core.dtypes import DType
 from ..core.registry import Kind, OpDef
-from ..core.tokens import device, layout, memory_format
 from ..core.symbols import Symbols
+from ..core.tokens import device, layout, memory_format
 from ..graph.ir import Graph, Value
 from ..graph.subgraph import Subgraph
 from ..runtime import profile, redzones

@@ -4,7 +4,7 @@
     remove dead code             calls whose results nobody uses
     compose views                a view of a view is one view of the tensor behind both
     shorten casts                a cast of a cast is one, where the one in between loses nothing
-    fold constants               exact arithmetic on tensors filled with one number
+    fold constants               exact arithmetic on tensors filled with one number, which are like no other
     remove identities            x * 1, x - 0, neg(neg(x)), copies, views and casts that change nothing
     merge common subexpressions  equal calls are computed once
 
@@ -301,9 +301,11 @@ def constant_of(value: Value) -> Any:
 
 
 def fold_constants(graph: Graph) -> None:
-    """Compute exact operators of filled tensors now, once instead of for each element."""
+    """Compute exact operators of filled tensors now, once instead of for each element, and take the tensors away
+    that other filled ones are like."""
     changed = False
     for node in graph.nodes:
+        changed |= _without_likeness(node)
         if node.op.kind is not Kind.POINTWISE or len(node.outputs) != 1:
             continue
         inputs = node.inputs()
@@ -327,6 +329,18 @@ def fold_constants(graph: Graph) -> None:
         changed = True
     if changed:
         remove_dead_code(graph)
+
+
+def _without_likeness(node: Node) -> bool:
+    """Make a tensor that is filled like another one, as `ones_like` does, one that says its own size."""
+    if node.op.fill is None or len(node.outputs) != 1 or not isinstance(node.args[0], Value):
+        return False
+    output, number = node.outputs[0], constant_of(node.outputs[0])
+    if number is None or output.number is not None:
+        return False
+    node.op = REGISTRY["full"]
+    node.args = (output.shape, number, output.dtype, None, None, None)
+    return True
 
 
 def _in_place(name: str, change: Callable[[Graph], None], topic: str | None = None) -> Pass:

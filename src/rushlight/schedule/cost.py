@@ -49,9 +49,12 @@ FEW_RESULTS = 16  # results below which a reduction has not a task for each
 PART = 1 << 14  # elements that a part has at least
 LARGE_PARTS = 4  # parts that a reduction must have elements for
 SHORTEST_LOOP = 8  # points of the loop that is cut
-MOST_PARTS = 64
+MOST_PARTS = 512  # of a reduction with few results: the fewer terms a part has, the less it rounds
 VECTOR_PART = 64  # elements that parts are cut at: whole vectors
-TALL = 1 << 16  # elements of a matrix that is read in bands of rows rather than in columns
+TALL = 1 << 16  # elements of a matrix that is read in bands of rows rather than in columns,
+MOST_TALL = (
+    1 << 22
+)  # and of one that may be read in columns because it was small in the call that was captured
 BAND = 16  # rows of a band
 NARROW = 256  # columns up to which a matrix is read in bands whoever else reads it,
 HIGH = 1024  # if it has so many rows: its columns would not stay in cache

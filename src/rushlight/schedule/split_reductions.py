@@ -2,7 +2,8 @@
 
 How a loop is cut depends on its length alone, so the result does not depend on the number of threads. What is
 left over by equal parts is folded on its own. A loop whose length changes from call to call has parts of the
-length that suited the call that was captured, as many as there are.
+length that suited the call that was captured, as many as there are; one that was too short to be cut has a guard
+that it stays short, for a long sum in one part is slow and loses precision.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from dataclasses import replace
 
 from ..core.dtypes import DTYPES
 from ..core.index import Var, as_index
-from ..core.symbols import hint_of
+from ..core.symbols import SymInt, hint_of, symbols_in
 from ..loops.definitions import Definition, Map, Reduction, read
 from ..loops.expr import Expr, Recorder, loads_in, reindex
-from ..loops.extents import extents, flatten, points_hint, unflatten
+from ..loops.extents import extents, flatten, points_hint, points_of, unflatten
 from ..loops.nest import Buffer, Combine, MemoryKind
 from ..loops.program import Program
 from .cost import (
@@ -24,6 +25,7 @@ from .cost import (
     HIGH,
     LARGE_PARTS,
     MOST_PARTS,
+    MOST_TALL,
     NARROW,
     PART,
     SHORTEST_LOOP,
@@ -62,8 +64,28 @@ def _all_split(recorder: Recorder, definitions: Sequence[Definition]) -> list[De
             steps = _split(recorder, flat) if len(flat.inner) == 1 else _split_between(recorder, flat)
             found.extend(_all_split(recorder, steps))
         else:
+            if isinstance(definition, Reduction):
+                _keep_short(definition)
             found.append(definition)
     return found
+
+
+def _keep_short(reduction: Reduction) -> None:
+    """Let a guard say that a sum which is not cut has few terms, if that may change: other reductions round
+    nothing."""
+    if reduction.combine not in (Combine.SUM, Combine.PRODUCT):
+        return
+    if _results(reduction) < FEW_RESULTS:
+        loops, most = reduction.inner, LARGE_PARTS * PART
+    elif reduction.outer and _reads_rows(reduction):
+        loops, most = (*reduction.outer, *reduction.inner), MOST_TALL
+    else:
+        return
+    points = points_of(loops)
+    if not isinstance(points, SymInt) or symbols_in(points) & points.symbols.data.keys():
+        return
+    if points_hint(loops) < most:
+        bool(points < most)
 
 
 def _is_large(reduction: Reduction) -> bool:
@@ -94,16 +116,17 @@ def _is_tall(reduction: Reduction) -> bool:
     if not reduction.outer or reduction.combine in EXTREME or not _trailing(reduction):
         return False
     height = _height(reduction)
+    return _results(reduction) * height >= TALL and height >= 4 * BAND and _reads_rows(reduction)
+
+
+def _reads_rows(reduction: Reduction) -> bool:
+    """Whether the last loop of the results is the one along which memory is contiguous."""
     accesses = [
         access
         for access in loads_in(reduction.value)
         if any(access.index.depends_on(var) for var in reduction.inner)
     ]
-    return (
-        _results(reduction) * height >= TALL
-        and height >= 4 * BAND
-        and all(not access.indirect and access.index.stride(reduction.outer[-1]) == 1 for access in accesses)
-    )
+    return all(not access.indirect and access.index.stride(reduction.outer[-1]) == 1 for access in accesses)
 
 
 def _height(reduction: Reduction) -> int:
@@ -155,7 +178,8 @@ def _split(recorder: Recorder, reduction: Reduction) -> list[Definition]:
     longest = max(reduction.inner, key=lambda var: hint_of(var.extent))
     total, extent = points_hint(reduction.inner), hint_of(longest.extent)
     few = _results(reduction) < FEW_RESULTS
-    count = min(MOST_PARTS, max(2, total // PART), extent) if few else max(2, extent // BAND)
+    worth = max(2, total * max(_results(reduction), 1) // PART)
+    count = min(MOST_PARTS, worth, extent) if few else max(2, extent // BAND)
     length = extent // count
     if few and length >= VECTOR_PART:
         length -= length % VECTOR_PART
