@@ -94,6 +94,7 @@ class Collector:
         self.names: set[str] = set()  # of attributes that the code mentions
         self.asked: set[str] = set()  # of those that need not be there
         self.tensors: dict[int, tuple[Tensor, str, set[str]]] = {}  # found, with names that were looked for
+        self.tensors_seen: tuple[Any, int] = None, 0  # how many of them were looked at, for which names
         self.objects: list[tuple[Any, str]] = []  # whose attributes it may mention by other names
         self.looked_into: list[tuple[Any, str]] = []  # those that were found, as far as names were known
         self.plain: list[Place] = []  # attributes of modules, which it may mention or not

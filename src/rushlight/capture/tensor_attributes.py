@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ..core.tensor import Tensor
@@ -19,7 +20,10 @@ def look_at_tensors(collector: Collector) -> None:
     """Guard on the attributes of tensors that the code mentions, and watch those that it may set."""
     settable = may_be_set(collector.assigned)
     wanted = may_be_set(collector.names) | settable
-    for tensor, name, seen in list(collector.tensors.values()):
+    looked_for = wanted, collector.asks_names
+    before = collector.tensors_seen[1] if collector.tensors_seen[0] == looked_for else 0
+    collector.tensors_seen = looked_for, len(collector.tensors)
+    for tensor, name, seen in list(islice(collector.tensors.values(), before, None)):
         new = wanted - seen
         found = _present(tensor, new)
         if collector.asks_names and "*" not in seen:
