@@ -229,16 +229,11 @@ def _unfold(compilation: Compilation) -> Compilation:
 
 
 def _emit(compilation: Compilation) -> Compilation:
-    assert compilation.program is not None
-    assert compilation.planned is not None
-    compilation.module = emit_module(compilation.planned)
-    compilation.description = describe(
-        compilation.graph,
-        compilation.program,
-        compilation.planned,
-        compilation.module,
-        compilation.symbols_left,
-    )
+    program, planned, symbols = compilation.program, compilation.planned, compilation.symbols_left
+    assert program is not None
+    assert planned is not None
+    module = compilation.module = emit_module(planned)
+    compilation.description = describe(compilation.graph, program, planned, module, symbols)
     return compilation
 
 

@@ -472,7 +472,9 @@ def _quotient_for(
     """The quotient of a term of `value` that makes something whole with a remainder, and that term: x // d with
     (x + d*k) % d, which has lost the multiples of d."""
     number = remainder.divisor.constant_value()
-    for monomial, scale in value.terms.items() if number is not None else ():
+    if number is None:
+        return None
+    for monomial, scale in value.terms.items():
         for atom in monomial:
             if isinstance(atom, Quotient) and atom.divisor == remainder.divisor:
                 others = list(monomial)

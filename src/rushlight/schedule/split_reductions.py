@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from ..core.dtypes import DTYPES
 from ..core.index import Var, as_index
-from ..core.symbols import SymInt, hint_of, symbols_in
+from ..core.symbols import hint_of, is_size, symbols_in
 from ..loops.definitions import Definition, Map, Reduction, read
 from ..loops.expr import Expr, Recorder, loads_in, reindex
 from ..loops.extents import extents, flatten, points_hint, points_of, unflatten
@@ -81,10 +82,8 @@ def _keep_short(reduction: Reduction) -> None:
         loops, most = (*reduction.outer, *reduction.inner), MOST_TALL
     else:
         return
-    points = points_of(loops)
-    if not isinstance(points, SymInt) or symbols_in(points) & points.symbols.data.keys():
-        return
-    if points_hint(loops) < most:
+    points: Any = points_of(loops)
+    if is_size(points) and not symbols_in(points) & points.symbols.data.keys() and points_hint(loops) < most:
         bool(points < most)
 
 
