@@ -123,6 +123,7 @@ from .core.errors import AcceleratorError, OutOfMemoryError
 from .core.generator import Generator, default_generator
 from .core.nested_int import SymBool, SymFloat, SymInt
 from .core.printing import set_printoptions
+from .core.shown_name import SHOWN as _SHOWN
 from .core.tensor import Tensor
 from .core.tokens import (
     Size,
@@ -168,6 +169,7 @@ from .version import __version__
 if TYPE_CHECKING:
     from . import optim
     from ._higher_order_ops import cond, while_loop
+    from .programs import as_torch
     from .serialization import load, save
 
 
@@ -196,6 +198,7 @@ __all__ = [
     "__version__",
     "amp",
     "as_tensor",
+    "as_torch",
     "asarray",
     "autocast",
     "autocast_decrement_nesting",
@@ -386,6 +389,7 @@ _ON_DEMAND = (
     "return_types",
     "serialization",
     "testing",
+    "torch_version",
     "types",
     "version",
     "xpu",
@@ -393,6 +397,7 @@ _ON_DEMAND = (
 
 
 _FUNCTIONS_ON_DEMAND = {
+    "as_torch": "programs",
     "cond": "_higher_order_ops",
     "load": "serialization",
     "save": "serialization",
@@ -406,4 +411,4 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f".{name}", __name__)
     if name in _FUNCTIONS_ON_DEMAND:
         return getattr(importlib.import_module(f".{_FUNCTIONS_ON_DEMAND[name]}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise AttributeError(f"module {_SHOWN.package!r} has no attribute {name!r}")

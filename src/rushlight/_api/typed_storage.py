@@ -17,6 +17,7 @@ from ..core import dtypes
 from ..core.construct import of_storage, scalar_tensor
 from ..core.dtypes import DType
 from ..core.errors import check
+from ..core.shown_name import SHOWN
 from ..core.storage import UntypedStorage, storage_device
 from ..core.tensor import Tensor
 
@@ -308,7 +309,7 @@ class TypedStorage:
             NotImplementedError,
         )
         found = self._legacy_class()
-        return "rushlight.storage.TypedStorage" if found is None else f"rushlight.{found.__name__}"
+        return f"{SHOWN.package}.{'storage.TypedStorage' if found is None else found.__name__}"
 
     @_deprecated
     def to(self, *, device: Any, non_blocking: bool = False) -> TypedStorage:
@@ -356,8 +357,8 @@ class TypedStorage:
 
     @_deprecated
     def __repr__(self) -> str:
-        kind = f"rushlight.storage.TypedStorage(dtype={self.dtype}, device={self._untyped_storage.device})"
-        end = f"[{kind} of size {self._size()}]"
+        kind = f"storage.TypedStorage(dtype={self.dtype}, device={self._untyped_storage.device})"
+        end = f"[{SHOWN.package}.{kind} of size {self._size()}]"
         if self._untyped_storage.buffer is None:
             return f"...\n{end}"
         return "".join(f" {value}\n" for value in self._numbers().tolist()) + end
@@ -454,7 +455,7 @@ def _untyped_type(self: UntypedStorage, dtype: Any = None, non_blocking: bool = 
         "type(): a storage is converted by double(), float(), half() and so on",
         NotImplementedError,
     )
-    return f"rushlight.storage.{type(self).__name__}"
+    return f"{SHOWN.package}.storage.{type(self).__name__}"
 
 
 setattr(UntypedStorage, "type", _untyped_type)  # noqa: B010

@@ -18,6 +18,7 @@ COMMANDS = {
         "rushlight.cli.coverage",
         "PyTorch's tables of operators, and what each stage here has of every row",
     ),
+    "run": ("rushlight.cli.run", "run a PyTorch program, unchanged, on Rushlight"),
     "demo": ("rushlight.cli.demo", "train a small GPT, its whole step compiled"),
     "tour": ("rushlight.cli.tour", "the library, stop by stop"),
     "ops": ("rushlight.cli.ops", "search the operators: schema, kind, stages present"),
@@ -63,10 +64,11 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         description="A small, quick torch: a PyTorch-compatible differentiable tensor compiler.",
     )
     commands = parser.add_subparsers(dest="command", metavar="command")
+    asked = next((argument for argument in arguments if not argument.startswith("-")), None)
     for name, (module, help_text) in COMMANDS.items():
         sub = commands.add_parser(
             name, help=help_text, description=help_text[0].upper() + help_text[1:] + "."
         )
-        if name in arguments:
+        if name == asked:
             importlib.import_module(module).add_arguments(sub)
     return parser

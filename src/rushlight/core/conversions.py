@@ -8,6 +8,7 @@ from . import dtypes
 from .dispatch import run_name
 from .dtypes import DType
 from .errors import check
+from .shown_name import SHOWN
 from .tensor import Tensor, tensor_method
 from .tokens import device, memory_format, place, preserve_format
 
@@ -106,7 +107,8 @@ for _name, _dtype in {
 def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """Without argument the type's name, such as 'rushlight.FloatTensor'; otherwise a cast."""
     if dtype is None:
-        return f"rushlight.{'quantized.' if self.dtype.is_quantized else ''}{self.dtype.torch_name}Tensor"
+        quantized = "quantized." if self.dtype.is_quantized else ""
+        return f"{SHOWN.package}.{quantized}{self.dtype.torch_name}Tensor"
     if isinstance(dtype, str):
         short = dtype.rpartition(".")[2].removesuffix("Tensor")
         matching = [d for d in dtypes.DTYPES.values() if short in (d.torch_name, d.name)]

@@ -23,6 +23,8 @@ from typing import Any, NoReturn
 import ml_dtypes
 import numpy as np
 
+from .shown_name import SHOWN
+
 
 class Category(enum.IntEnum):
     """Promotion categories, from weakest to strongest."""
@@ -121,7 +123,7 @@ class DType:
         return result
 
     def __repr__(self) -> str:
-        return f"rushlight.{self.name}"
+        return f"{SHOWN.package}.{self.name}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (dtype_named, (self.name,))

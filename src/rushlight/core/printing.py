@@ -26,6 +26,7 @@ import numpy as np
 
 from . import dtypes
 from .dtypes import DType
+from .shown_name import SHOWN
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -359,7 +360,7 @@ def add_suffixes(text: str, suffixes: list[str], indent: int, *, new_line: bool 
     """
     column = len(text) - text.rfind("\n") + 1
     for suffix in suffixes:
-        length = len(suffix.replace("rushlight.", "torch."))
+        length = len(suffix.replace(f"{SHOWN.package}.", "torch."))
         if new_line or column + length + 2 > _options.linewidth:
             text += ",\n" + " " * indent + suffix
             column, new_line = indent + length, False

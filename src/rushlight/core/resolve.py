@@ -26,6 +26,7 @@ from .out_calls import call_out
 from .overrides import ask, overriding_types
 from .registry import REGISTRY, Api, OpDef
 from .schema import REQUIRED, Argument, Type
+from .shown_name import SHOWN
 from .tensor import Tensor
 from .tokens import Size, device
 
@@ -415,7 +416,7 @@ def result_type(name: str, fields: tuple[str, ...]) -> Any:
 
 def _show_result(result: Any) -> str:
     fields = ",\n".join(f"{name}={value!r}" for name, value in zip(result._fields, result, strict=True))
-    return f"rushlight.return_types.{type(result).__name__}(\n{fields})"
+    return f"{SHOWN.package}.return_types.{type(result).__name__}(\n{fields})"
 
 
 def named_result(op: OpDef, result: Any) -> Any:

@@ -19,6 +19,7 @@ from typing import Any, NoReturn, SupportsIndex, final, overload
 
 from .modes import MODES
 from .nested_int import NestedInt
+from .shown_name import SHOWN
 from .symbols import SymInt
 
 
@@ -183,7 +184,7 @@ class _Token(_Immutable):
         object.__setattr__(self, "name", name)
 
     def __repr__(self) -> str:
-        return f"rushlight.{self.name}"
+        return f"{SHOWN.package}.{self.name}"
 
     def __reduce__(self) -> str:  # pickle looks the name up in this module
         return self.name
@@ -293,7 +294,7 @@ class Size(tuple[int, ...]):
         return make_size(tuple.__mul__(self, count))
 
     def __repr__(self) -> str:
-        return f"rushlight.Size([{', '.join(map(repr, self))}])"
+        return f"{SHOWN.package}.Size([{', '.join(map(repr, self))}])"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Size, (tuple(self),))
