@@ -6,7 +6,9 @@ import argparse
 import os
 
 from rushlight.cli.main import UsageError
+from rushlight.programs import automatic
 from rushlight.programs.redirect import as_torch
+from rushlight.programs.report import Report
 from rushlight.programs.start import run_module, run_script
 
 
@@ -33,5 +35,12 @@ def run(options: argparse.Namespace) -> int:
     if not options.module and not os.path.exists(options.program):
         raise UsageError(f"can't open file {options.program!r}: there is no such file")
     as_torch()
+    report = Report() if options.report else None
+    if options.compile == "auto":
+        automatic.enable(report)
     start = run_module if options.module else run_script
-    return start(options.program, options.arguments)
+    try:
+        return start(options.program, options.arguments)
+    finally:
+        if report is not None:
+            report.print(options.program)

@@ -23,6 +23,7 @@ from typing import Any
 
 import rushlight
 
+from ..core.modes import MODES
 from ..core.shown_name import SHOWN
 from ..torch_version import TorchVersion
 from . import missing
@@ -150,19 +151,20 @@ _IN_WORKER = """
 import sys
 sys.path.append({directory!r})
 try:
-    from rushlight.programs.redirect import as_torch
-    as_torch()
+    from rushlight.programs import {name}
+    {name}()
 finally:
     sys.path.pop()
 """
 
 
 class _Redirected:
-    """Read by a worker process, it makes the redirect there."""
+    """Read by a worker process, it makes the redirect there, and has pieces compiled if they are here."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         directory = str(Path(rushlight.__file__).parents[1])
-        return exec, (_IN_WORKER.format(directory=directory),)
+        name = "as_torch" if MODES.pieces is None else "compile_automatically"
+        return exec, (_IN_WORKER.format(directory=directory, name=name),)
 
 
 def _with_redirect(name: str) -> dict[str, Any]:

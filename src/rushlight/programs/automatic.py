@@ -1,0 +1,90 @@
+"""`--compile auto`: modules and steps of optimizers that are called again and again are compiled.
+
+Each outermost call of a module with parts, and each step of an optimizer, is a piece. Its first calls run eagerly;
+from then on it is a compiled function, which compiles what comes a second time, and whose guards see to it that a
+call does what the eager one does. A program that has no graph, or calls what a graph would leave out
+(effects.py), runs eagerly, and the modules inside of it are pieces in their turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import MethodType
+from typing import Any, Protocol
+
+from ..compiler.graph_breaks import PIECES
+from ..core.lazy import LazyModule
+from ..core.modes import MODES
+from ..nn.modules._compiled import OptimizedModule
+
+_piece_function = LazyModule("rushlight.programs.piece_function")  # and the compiler
+
+WARM = 5  # calls of a piece that run eagerly
+
+
+class Observer(Protocol):
+    """Who is told of every call of a piece."""
+
+    def call(self, piece: Piece, args: Any, kwargs: Any) -> Any: ...
+
+
+_observer: Observer | None = None
+
+
+class Piece:
+    """A module or an optimizer, and the function of it that is compiled."""
+
+    def __init__(self, owner: Any, method: Callable[..., Any]) -> None:
+        self.function = MethodType(method, owner)
+        self.calls = 0
+        self.compiled: Any = None
+
+    def __call__(self, args: Any, kwargs: Any) -> Any:
+        if self.compiled is None:
+            self.calls += 1
+            if self.calls <= WARM:
+                return run_eagerly(self.function, args, kwargs)
+            self.compiled = _piece_function.PieceFunction(self.function, fullgraph=False, patient=True)
+        self.compiled.ran_eagerly = False
+        return self.compiled(*args, **kwargs)
+
+    @property
+    def runs_compiled(self) -> bool:
+        """Whether the last call ran compiled code."""
+        return self.compiled is not None and not self.compiled.ran_eagerly
+
+
+def run_eagerly(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """A call in which nothing is a piece."""
+    saved, MODES.pieces = MODES.pieces, None
+    try:
+        return function(*args, **kwargs)
+    finally:
+        MODES.pieces = saved
+
+
+def run_piece(owner: Any, method: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """What modules and optimizers call in the place of `method(owner, *args, **kwargs)`."""
+    if MODES.transforming or MODES.traces or MODES.dual_levels or isinstance(owner, OptimizedModule):
+        return run_eagerly(MethodType(method, owner), args, kwargs)
+    pieces = vars(owner).setdefault(PIECES, {})
+    piece = pieces.get(method)
+    if piece is None or piece.function.__self__ is not owner:  # the attributes are those of another module
+        pieces = vars(owner)[PIECES] = {**pieces, method: Piece(owner, method)}
+        piece = pieces[method]
+    return piece(args, kwargs) if _observer is None else _observer.call(piece, args, kwargs)
+
+
+def enable(observer: Observer | None = None) -> None:
+    """Have pieces compiled from now on, in every thread."""
+    global _observer
+    _observer = observer
+    type(MODES).pieces = staticmethod(run_piece)
+
+
+def enabled() -> bool:
+    return type(MODES).pieces is not None
+
+
+def disable() -> None:
+    type(MODES).pieces = None

@@ -1,0 +1,38 @@
+"""A piece of a program as a compiled function: one that nobody has asked for, so that nothing but time may change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..capture.environment import Surroundings
+from ..compiler.call_key import CallKey
+from ..compiler.function import CompiledFunction
+from ..compiler.pipeline import CaptureResult
+from . import effects
+from .automatic import run_eagerly
+
+MOST_CHANGES = 4  # recompilations of one kind of call because of values from elsewhere; then it runs eagerly
+
+
+class PieceFunction(CompiledFunction):
+    """A compiled function that nobody has asked for."""
+
+    ran_eagerly = False  # the call that ran last
+
+    def _capture(
+        self, key: CallKey, args: Any, kwargs: Any, environment: Surroundings, *, or_run: bool
+    ) -> CaptureResult:
+        with effects.refused():
+            return super()._capture(key, args, kwargs, environment, or_run=or_run)
+
+    def _runs_eagerly(self, key: CallKey, reason: str) -> bool:
+        if self._changes.get(key, 0) >= MOST_CHANGES:
+            self.eager[key] = f"compiled {MOST_CHANGES} times for values that keep changing; last: {reason}"
+            return True
+        return super()._runs_eagerly(key, reason)
+
+    def _in_pieces(self, args: Any, kwargs: Any) -> Any:
+        self.ran_eagerly = True
+        if not self.eager:  # nothing has broken: the call is the first of its kind
+            return run_eagerly(self.function, args, kwargs)
+        return self.function(*args, **kwargs)  # its modules are pieces, too
