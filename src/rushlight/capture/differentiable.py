@@ -12,9 +12,10 @@ import numpy as np
 
 from ..autograd.function import BackwardCFunction, Function
 from ..autograd.saved import modified, second_time, shallow_copy
-from ..autograd.tape import FREED, Node, meta_of
+from ..autograd.tape import FREED
 from ..core.modes import MODES
-from ..core.tensor import AUTOGRAD, TRACED, Tensor, wrap
+from ..core.tensor import TRACED, Tensor, wrap
+from .replay import gradients_again
 
 
 class Differentiable(Function):
@@ -31,6 +32,12 @@ class Differentiable(Function):
     ) -> Any:
         arrays = specialization.artifact.executable.run(inputs, sizes)
         ctx.sizes = sizes
+        ctx.inputs = [
+            (source, 0 if source._versions is None else source._versions.value)
+            if isinstance(source, Tensor)
+            else (array, 0)
+            for source, array in zip(sources, inputs, strict=True)
+        ]
         outputs = [wrap(array) for array in arrays[: specialization.outputs]]
         ctx.specialization = specialization
         found = arrays[specialization.outputs :]
@@ -58,11 +65,6 @@ class Differentiable(Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
         specialization: Any = ctx.specialization
-        if any(grads[i]._keys & TRACED for i in specialization.differentiated):
-            raise RuntimeError(
-                "a compiled function cannot be differentiated for a batch of gradients at "
-                "once (vmap, is_grads_batched); do so inside of the compiled function"
-            )
         if ctx.layouts is not None:  # hooks may give back another tensor
             saved = [
                 _laid_out(_data(tensor), strides)
@@ -75,14 +77,15 @@ class Differentiable(Function):
             for tensor, version in ctx.versions:
                 if tensor._versions is not None and tensor._versions.value != version:
                     raise modified(tensor, version, tensor._node, tensor._output_nr, ctx)
-        tangents = [np.ascontiguousarray(grads[i].numpy_array()) for i in specialization.differentiated]
+        given = [grads[i] for i in specialization.differentiated]
+        if MODES.grad or any(grad._keys & TRACED for grad in given):
+            sizes = dict(zip(specialization.live.sizes, ctx.sizes, strict=True))
+            again = gradients_again(specialization.call, ctx.inputs, given, sizes, ctx)
+            return (None, None, None, None, *again)
+        tangents = [np.ascontiguousarray(grad.numpy_array()) for grad in given]
         assert specialization.backward is not None
         arrays = iter(specialization.backward.executable.run([*saved, *tangents], ctx.sizes))
         found = [None if g is None else wrap(next(arrays)) for g in specialization.call.backward]
-        if MODES.grad:
-            for grad in found:
-                if grad is not None:
-                    grad._node, grad._keys = _Twice(ctx._next, (meta_of(grad),)), grad._keys | AUTOGRAD
         return (None, None, None, None, *found)
 
 
@@ -107,22 +110,13 @@ def _laid_out(array: np.ndarray, strides: tuple[int, ...]) -> np.ndarray:
     return copy
 
 
-class _Twice(Node):
-    """The history of gradients that a backward program computed with create_graph=True."""
-
-    def apply(self, grads: list[Any], wanted: Any) -> Any:
-        raise RuntimeError(
-            "a compiled function can be differentiated once only; take the inner gradient "
-            "inside of the compiled function, or call the function itself"
-        )
-
-
 class CompiledFunctionBackward(BackwardCFunction):
     """The node itself."""
 
     _function = Differentiable
     layouts: Any  # of what hooks keep; None if there are none, and it is here:
     arrays: Any
+    inputs: list[tuple[Tensor | np.ndarray, int]]  # of the program, and how often they had been written to
     # tensors of the caller among them, and how often they had been written to
     versions: list[tuple[Tensor, int]]
 
@@ -130,6 +124,7 @@ class CompiledFunctionBackward(BackwardCFunction):
         super()._release()
         if self.layouts is None and self.arrays:
             self.arrays, self.versions = FREED, []
+        self.inputs = []
 
     def _owns_results(self) -> bool:
         return True  # gradients are new tensors, which leaves may keep

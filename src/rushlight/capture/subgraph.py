@@ -303,11 +303,11 @@ def run_body(subgraph: Subgraph, tensors: Sequence[Tensor]) -> list[Tensor]:
             result = run_operator(node.op, map_values(node.args, values.__getitem__))
             results = result if node.returns_list else (result,)
             for value, made in zip(node.outputs, results, strict=True):
-                values[value] = made if node.op.kind is Kind.VIEW else _laid_out(made, value.spec)
+                values[value] = made if node.op.kind is Kind.VIEW else laid_out(made, value.spec)
     return [values[value] for value in graph.outputs]
 
 
-def _laid_out(tensor: Tensor, spec: Spec) -> Tensor:
+def laid_out(tensor: Tensor, spec: Spec) -> Tensor:
     """`tensor` with the strides of `spec`, which views that follow rely on."""
     found, wanted = (
         [step for step, size in zip(strides, tensor.shape, strict=True) if size > 1]

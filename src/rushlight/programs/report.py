@@ -107,7 +107,7 @@ class Report(logging.Handler):
         """From step to step, while nothing was compiled and when nothing was compiled any more."""
         pairs = list(zip(self.steps, self.steps[1:], strict=False))
         eager = [end - begin for (begin, _), (end, made) in pairs if not made]
-        last = self.compilations
+        last = self.steps[-1][1] if self.steps else 0
         compiled = [end - begin for (begin, made), (end, _) in pairs if made == last and last]
         line = _compared("from one step of an optimizer to the next", Timing(0, eager, compiled))
         return [line] if line else []

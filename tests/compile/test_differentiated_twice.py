@@ -1,0 +1,85 @@
+"""Gradients of compiled functions that are differentiated again, and batches of gradients, are those of eager code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import rushlight as rl
+from rushlight import nn
+
+MODULES: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
+    "mlp with dropout": (
+        lambda: nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Dropout(0.3), nn.LayerNorm(4), nn.Linear(4, 2)),
+        (5, 3),
+    ),
+    "convolution with buffers": (
+        lambda: nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ELU(), nn.Flatten(), nn.Linear(16, 2)),
+        (5, 1, 4, 4),
+    ),
+    "attention": (lambda: nn.TransformerEncoderLayer(8, 2, 16, 0.1, batch_first=True), (2, 5, 8)),
+    "recurrent": (lambda: nn.Sequential(nn.GRU(3, 4), First()), (5, 2, 3)),
+}
+
+
+class First(nn.Module):
+    def forward(self, pair: Any) -> Any:
+        return pair[0].sin()
+
+
+def penalty(function: Callable[..., Any], module: Any, x: Any) -> list[Any]:
+    """What a gradient penalty leaves in the parameters and the argument."""
+    module.zero_grad()
+    rl.manual_seed(3)
+    y = function(x).square().sum()
+    (slope,) = rl.autograd.grad(y, x, create_graph=True)
+    (slope.square().sum() + y).backward()
+    found = [p.grad.clone() for p in module.parameters()] + [x.grad.clone()]
+    x.grad = None
+    return found
+
+
+@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_gradient_penalty(name: str, dynamic: bool | None) -> None:
+    make, shape = MODULES[name]
+    rl.manual_seed(0)
+    module, x = make().double(), rl.randn(shape, dtype=rl.float64).requires_grad_()
+    compiled = rl.compile(module, dynamic=dynamic)
+    wanted = penalty(module, module, x)
+    for _ in range(2):
+        for grad, eager in zip(penalty(compiled, module, x), wanted, strict=True):
+            rl.testing.assert_close(grad, eager)
+    assert compiled.reasons == ["first call"]
+    assert not compiled.eager
+
+
+def test_a_batch_of_gradients() -> None:
+    module = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    x = rl.randn(5, 3, requires_grad=True)
+    found, wanted = (
+        rl.autograd.grad(f(x)[0], x, rl.eye(2), is_grads_batched=True)[0] for f in (rl.compile(module), module)
+    )
+    rl.testing.assert_close(found, wanted)
+
+
+def test_third_order() -> None:
+    function = rl.compile(lambda x: (x**4).sum())
+    x = rl.tensor([2.0, 3.0], requires_grad=True)
+    y = function(x)
+    for _ in range(3):
+        (y,) = rl.autograd.grad(y.sum(), x, create_graph=True)
+    assert y.tolist() == [48.0, 72.0]
+
+
+def test_what_was_written_to_is_an_error() -> None:
+    module = nn.Linear(3, 4)
+    compiled = rl.compile(lambda x: module(x).sin())
+    x = rl.randn(5, 3, requires_grad=True)
+    y = compiled(x).sum()
+    with rl.no_grad():
+        module.weight.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        rl.autograd.grad(y, x, create_graph=True)
