@@ -232,17 +232,6 @@ def test_breaks(program: Any) -> None:
     check_agreement(program, fullgraph=False)
 
 
-def test_a_second_derivative_is_refused() -> None:
-    f = rl.compile(lambda x: (x**3).sum())
-    x = leaf(3)
-    (grad,) = rl.autograd.grad(f(x), x, create_graph=True)
-    assert grad.requires_grad
-    with pytest.raises(RuntimeError, match="once only"):
-        grad.sum().backward()
-    with pytest.raises(RuntimeError, match="batch of gradients"):
-        rl.autograd.grad(rl.compile(lambda x: x * x)(x), x, rl.eye(3), is_grads_batched=True)
-
-
 def test_inputs_are_not_copied_for_the_backward_pass() -> None:
     f = rl.compile(lambda x, w: (x @ w).tanh())
     x, w = rl.randn(4, 4), leaf(4, 4)

@@ -157,7 +157,8 @@ def _source_line(place: str) -> str:
     return linecache.getline(file, int(line)).strip() if line.isdigit() else ""
 
 
-_PACKAGE = __name__.partition(".")[0]
+# Packages whose frames are passed by: this one, and those that logs and warnings of a program go through.
+_PASSED_BY = frozenset({__name__.partition(".")[0], "logging", "warnings"})
 
 
 def user_line() -> str:
@@ -180,7 +181,7 @@ _OWN: set[int] = set()  # the globals of modules of this package, which stay as 
 def _is_own(variables: dict[str, Any]) -> bool:
     name = str(variables.get("__name__", ""))
     module = sys.modules.get(name)
-    if name.partition(".")[0] != _PACKAGE:
+    if name.partition(".")[0] not in _PASSED_BY:
         return False
     if module is not None and vars(module) is variables:
         _OWN.add(id(variables))

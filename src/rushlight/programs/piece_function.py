@@ -8,6 +8,7 @@ from ..capture.environment import Surroundings
 from ..compiler.call_key import CallKey
 from ..compiler.function import CompiledFunction
 from ..compiler.pipeline import CaptureResult
+from ..logs import logger
 from . import effects
 from .automatic import run_eagerly
 
@@ -28,8 +29,9 @@ class PieceFunction(CompiledFunction):
     def _runs_eagerly(self, key: CallKey, reason: str) -> bool:
         if self._changes.get(key, 0) >= MOST_CHANGES:
             self.eager[key] = f"compiled {MOST_CHANGES} times for values that keep changing; last: {reason}"
-            return True
-        return super()._runs_eagerly(key, reason)
+            logger("breaks").info("%s runs eagerly: %s", self.function, self.eager[key])
+        self.ran_eagerly = key in self.eager or super()._runs_eagerly(key, reason)
+        return self.ran_eagerly
 
     def _in_pieces(self, args: Any, kwargs: Any) -> Any:
         self.ran_eagerly = True

@@ -149,12 +149,12 @@ def _show_as(name: str, version: str) -> None:
 # What a worker process does before it reads the program again: its sys.path is not that of the program yet.
 _IN_WORKER = """
 import sys
-sys.path.append({directory!r})
+sys.path.insert(0, {directory!r})
 try:
     from rushlight.programs import {name}
     {name}()
 finally:
-    sys.path.pop()
+    sys.path.remove({directory!r})
 """
 
 

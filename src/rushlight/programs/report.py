@@ -131,8 +131,9 @@ def _compared(name: str, timing: Timing) -> str:
         return ""
     eager, compiled = median(timing.eager), median(timing.compiled)
     return (
-        f"  {name}: {1e3 * eager:.3g} ms eager ({len(timing.eager)}), {1e3 * compiled:.3g} ms compiled "
-        f"({len(timing.compiled)}): {eager / compiled:.2f} times as fast"
+        f"  {name}: {1e3 * eager:.2f} ms eager ({_counted(len(timing.eager), 'call')}), "
+        f"{1e3 * compiled:.2f} ms compiled ({_counted(len(timing.compiled), 'call')}): "
+        f"{eager / compiled:.2f} times as fast"
     )
 
 

@@ -10,6 +10,7 @@ import io
 import os
 import runpy
 import sys
+import zipfile
 from collections.abc import Callable, Sequence
 from importlib.machinery import SourceFileLoader
 from types import ModuleType, TracebackType
@@ -20,10 +21,13 @@ _INTERRUPTED = 130
 def run_script(path: str, arguments: Sequence[str]) -> int:
     """Run a file, or a directory or archive with a `__main__.py`; gives the exit status."""
     sys.argv = [path, *arguments]
-    if not os.path.isfile(path) or path.endswith((".zip", ".pyz")):
-        return _run(lambda: runpy.run_path(path, run_name="__main__"))
+    whole = os.path.join(os.getcwd(), path)
+    if os.path.isdir(path) or zipfile.is_zipfile(path):
+        if not sys.flags.safe_path:
+            del sys.path[0]  # where it is put in the place of what is there now
+        return _run(lambda: runpy.run_path(whole, run_name="__main__"))
     _set_first_path(os.path.dirname(os.path.realpath(path)))
-    return _run(lambda: _run_file(os.path.abspath(path)))
+    return _run(lambda: _run_file(whole))
 
 
 def run_module(name: str, arguments: Sequence[str]) -> int:

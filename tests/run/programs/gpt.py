@@ -5,12 +5,14 @@ import argparse
 import inspect
 import math
 import os
+import random
 import tempfile
 from contextlib import nullcontext
 from dataclasses import dataclass
 
 import torch
 import torch.nn as nn
+from reproducible import same_weights
 from torch.nn import functional as F
 
 TEXT = "a rushlight is a small candle made of the pith of a rush, dipped in fat; it burns quickly and brightly. "
@@ -169,7 +171,8 @@ def main():
     chars = sorted(set(TEXT))
     data = torch.tensor([chars.index(c) for c in TEXT * 8], dtype=torch.long)
     config = Config(vocab_size=len(chars))
-    model = GPT(config).to(device)
+    model = same_weights(GPT(config), 0.05).to(device)
+    draw = random.Random(1)
     print(f"number of parameters: {sum(p.numel() for p in model.parameters())}")
     optimizer = model.configure_optimizers(1e-1, 1e-3, (0.9, 0.95))
     scaler = torch.amp.GradScaler(device, enabled=False)
@@ -178,7 +181,7 @@ def main():
         model = torch.compile(model)
 
     def get_batch(batch_size=4):
-        ix = torch.randint(len(data) - config.block_size, (batch_size,))
+        ix = torch.tensor([draw.randrange(len(data) - config.block_size) for _ in range(batch_size)])
         x = torch.stack([data[i : i + config.block_size] for i in ix])
         y = torch.stack([data[i + 1 : i + 1 + config.block_size] for i in ix])
         return x.to(device), y.to(device)
