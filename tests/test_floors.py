@@ -88,12 +88,14 @@ FLOORS = [
         "return_types",
         "types",
         "version",
+        "torch_version",
         "xpu",
     ],
     ["compiler"],
     ["eager"],  # operators as programs of the compiler
     ["_inductor"],
     ["_dynamo"],
+    ["programs"],  # of PyTorch's, which find this package under its name
     ["__init__"],
     ["testing", "cli", "__main__"],
     ["torch_backend"],  # imported by PyTorch alone

@@ -1,4 +1,4 @@
-"""Gradients of compiled functions that are differentiated again, and batches of gradients, are those of eager code."""
+"""Compiled functions that are differentiated again, and for batches of gradients, agree with eager ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ MODULES: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
         (5, 3),
     ),
     "convolution with buffers": (
-        lambda: nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ELU(), nn.Flatten(), nn.Linear(16, 2)),
+        lambda: nn.Sequential(
+            nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ELU(), nn.Flatten(), nn.Linear(16, 2)
+        ),
         (5, 1, 4, 4),
     ),
     "attention": (lambda: nn.TransformerEncoderLayer(8, 2, 16, 0.1, batch_first=True), (2, 5, 8)),
@@ -60,7 +62,8 @@ def test_a_batch_of_gradients() -> None:
     module = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
     x = rl.randn(5, 3, requires_grad=True)
     found, wanted = (
-        rl.autograd.grad(f(x)[0], x, rl.eye(2), is_grads_batched=True)[0] for f in (rl.compile(module), module)
+        rl.autograd.grad(f(x)[0], x, rl.eye(2), is_grads_batched=True)[0]
+        for f in (rl.compile(module), module)
     )
     rl.testing.assert_close(found, wanted)
 

@@ -12,7 +12,12 @@ PROGRAMS = Path(__file__).parent / "programs"
 
 def python(*arguments: Any, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *map(str, arguments)], capture_output=True, text=True, cwd=cwd, timeout=500, check=False
+        [sys.executable, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        timeout=500,
+        check=False,
     )
 
 

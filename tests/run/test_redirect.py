@@ -17,7 +17,7 @@ from .running import python
 
 
 def test_it_must_come_before_pytorch() -> None:
-    with pytest.raises(RuntimeError, match="PyTorch is imported already, from .*torch.*Call as_torch"):
+    with pytest.raises(RuntimeError, match=r"PyTorch is imported already, from .*torch.*Call as_torch"):
         rl.as_torch()
     assert str(rl.float32) == "rushlight.float32"
 
@@ -64,7 +64,9 @@ if __name__ == "__main__":
 """
 
 
-def test_workers_find_the_package_where_the_program_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_find_the_package_where_the_program_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("PYTHONPATH", raising=False)
     program = tmp_path / "program.py"
     program.write_text(LATE.format(directory=str(Path(rl.__file__).parents[1])))
@@ -90,7 +92,9 @@ def test_the_distribution() -> None:
     assert found.read_text("top_level.txt") == "torch\n"
 
 
-@pytest.mark.parametrize("other", ["2.4", "2.13.0", "2.13", "10.0", (2, 4), (2, 13, 0), (2, 14), "1.13.1+cpu"])
+@pytest.mark.parametrize(
+    "other", ["2.4", "2.13.0", "2.13", "10.0", (2, 4), (2, 13, 0), (2, 14), "1.13.1+cpu"]
+)
 @pytest.mark.parametrize("version", ["2.13.0", "2.4.1", "2.13.0+cpu"])
 def test_versions_compare_as_torchs(version: str, other: object) -> None:
     ours, theirs = TorchVersion(version), torch.torch_version.TorchVersion(version)

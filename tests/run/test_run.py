@@ -10,8 +10,9 @@ from .running import python, run, write
 
 PROBE = '''"""What a program finds."""
 import os, sys
-print(os.path.abspath(sys.argv[0]), sys.argv[1:], __name__, __file__, sys.path[0], __spec__ and __spec__.name, __package__, __doc__, __cached__)
-print(sys.modules["__main__"].__dict__ is globals(), sorted({*globals()} - {"__annotations__"}), os.getcwd())
+print(os.path.abspath(sys.argv[0]), sys.argv[1:], sys.path[0], os.getcwd())
+print(__name__, __file__, __spec__ and __spec__.name, __package__, __doc__, __cached__)
+print(sys.modules["__main__"].__dict__ is globals(), sorted({*globals()} - {"__annotations__"}))
 '''
 
 

@@ -29,8 +29,8 @@ def gradients_again(
     sizes: dict[Any, int],
     node: Any,
 ) -> list[Tensor | None]:
-    """The gradient of each of `call.differentiable`. `inputs` are what filled the inputs of the graph, and how often
-    they had been written to when it ran; `node` is that of the call on the tape."""
+    """The gradient of each of `call.differentiable`. `inputs` are what filled the inputs of the graph, and how
+    often they had been written to when it ran; `node` is that of the call on the tape."""
     nodes, needed = _nodes_for(call.graph, [g for g in call.backward if g is not None])
     values: dict[Value, Any] = dict(zip(call.tangents, tangents, strict=True))
     for value, (given, version) in zip(call.graph.inputs, inputs, strict=False):

@@ -1,12 +1,12 @@
 """Programs written for PyTorch, unchanged: `import torch` finds this package.
 
-    redirect    what makes it so, here and in worker processes
-    missing     what an error says about a name that is not here
-    start       runs a script or a module as the main program
-    automatic   compiles modules and steps of optimizers that are called again and again,
-                each of them as a piece_function
-    effects     what is not compiled without being asked for
-    report      what was compiled, and what was not and why
+redirect    what makes it so, here and in worker processes
+missing     what an error says about a name that is not here
+start       runs a script or a module as the main program
+automatic   compiles modules and steps of optimizers that are called again and again,
+            each of them as a piece_function
+effects     what is not compiled without being asked for
+report      what was compiled, and what was not and why
 """
 
 from . import automatic

@@ -1,8 +1,8 @@
 """`--compile auto`: modules and steps of optimizers that are called again and again are compiled.
 
-Each outermost call of a module with parts, and each step of an optimizer, is a piece. Its first calls run eagerly;
-from then on it is a compiled function, which compiles what comes a second time, and whose guards see to it that a
-call does what the eager one does. A program that has no graph, or calls what a graph would leave out
+Each outermost call of a module with parts, and each step of an optimizer, is a piece. Its first calls run
+eagerly; from then on it is a compiled function, which compiles what comes a second time, and whose guards see to
+it that a call does what the eager one does. A program that has no graph, or does what a graph would leave out
 (effects.py), runs eagerly, and the modules inside of it are pieces in their turn.
 """
 

@@ -1,9 +1,9 @@
 """What a program may do while it is captured without having asked for it: nothing that a graph would leave out.
 
-Who calls `rushlight.compile` knows that a captured function is not run again. Code that is compiled on its own must
-not change what it does: a log that is written, a warning that is shown, a file that is opened or a pause has no
-place in a graph. (What prints, reads a clock, draws numbers or advances an iterator, a file for example, no capture
-takes.) Logs and warnings are seen where all of them pass, and the rest is what Python tells its auditors.
+Who calls `rushlight.compile` knows that a captured function is not run again. Code that is compiled on its own
+must not change what it does: a log that is written, a warning that is shown, a file that is opened or a pause has
+no place in a graph. (What prints, reads a clock, draws numbers or advances an iterator, a file for example, no
+capture takes.) Logs and warnings are seen where all of them pass, and the rest is what Python tells its auditors.
 """
 
 from __future__ import annotations

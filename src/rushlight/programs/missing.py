@@ -7,8 +7,9 @@ from types import ModuleType, TracebackType
 from typing import Any
 
 WHAT_TO_DO = (
-    "{name} is not there: torch is Rushlight in this program. What to do: use something else in its place, or keep "
-    'PyTorch and take only the compiler, torch.compile(model, backend="rushlight"); docs/programs.md tells more.'
+    "{name} is not there: torch is Rushlight in this program. What to do: use something else in its place, or "
+    'keep PyTorch and take only the compiler, torch.compile(model, backend="rushlight"); docs/programs.md tells '
+    "more."
 )
 
 _hook: Any = None

@@ -1,4 +1,4 @@
-"""A piece of a program as a compiled function: one that nobody has asked for, so that nothing but time may change."""
+"""A piece of a program as a compiled function that nobody has asked for: nothing but time may change."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ since libraries ask; `torch.__name__` is still the name of this package, which i
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 from collections.abc import Iterator
 from importlib.abc import Loader, MetaPathFinder
@@ -21,16 +22,18 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import rushlight
-
+from .. import version
 from ..core.modes import MODES
 from ..core.shown_name import SHOWN
 from ..torch_version import TorchVersion
 from . import missing
 
 FOLLOWS = "2.13.0"  # the PyTorch whose names and behaviour these are
-OWN_VERSION = rushlight.version.__version__
+OWN_VERSION = version.__version__
 VERSION = TorchVersion(f"{FOLLOWS}+rushlight.{OWN_VERSION}")
+
+_PACKAGE: Any = sys.modules["rushlight"]
+_ANY = DistributionFinder.Context()
 
 # Floors of this package that are no modules of PyTorch's.
 OWN = frozenset(
@@ -66,9 +69,7 @@ class TorchFinder(MetaPathFinder, Loader):
             if own.startswith("rushlight.") and own.split(".")[1] not in OWN:
                 sys.modules.setdefault(_torch_name(own), loaded)
 
-    def find_distributions(
-        self, context: DistributionFinder.Context = DistributionFinder.Context()
-    ) -> Iterator[Distribution]:
+    def find_distributions(self, context: DistributionFinder.Context = _ANY) -> Iterator[Distribution]:
         if context.name in (None, "torch"):
             yield TorchDistribution()
 
@@ -84,7 +85,7 @@ class TorchDistribution(Distribution):
         return texts.get(filename)
 
     def locate_file(self, path: str | PathLike[str]) -> Any:
-        return Path(rushlight.__file__).parent / path
+        return Path(_PACKAGE.__file__).parent / path
 
 
 def _own_name(name: str) -> str:
@@ -116,15 +117,15 @@ def as_torch() -> None:
     other = sys.modules.get("torch")
     if other is not None:
         raise RuntimeError(
-            f"rushlight.as_torch(): PyTorch is imported already, from {getattr(other, '__file__', '?')}, and what has "
-            "imported it would keep it. Call as_torch() before the first import of torch, or of a library that "
-            "imports it; or start the program with `rushlight run`."
+            f"rushlight.as_torch(): PyTorch is imported already, from {getattr(other, '__file__', '?')}, and "
+            "what has imported it would keep it. Call as_torch() before the first import of torch, or of a "
+            "library that imports it; or start the program with `rushlight run`."
         )
     sys.meta_path.insert(0, _FINDER)
     spawn.get_preparation_data = _with_redirect
     missing.explain_in_tracebacks()
     _show_as("torch", VERSION)
-    rushlight.torch = rushlight  # type: ignore[attr-defined]  # programs say torch.torch
+    _PACKAGE.torch = _PACKAGE  # programs say torch.torch
     importlib.import_module("torch")
 
 
@@ -136,14 +137,14 @@ def undo() -> None:
     spawn.get_preparation_data = _prepare_worker
     missing.leave_tracebacks()
     _show_as("rushlight", OWN_VERSION)
-    del rushlight.torch  # type: ignore[attr-defined]
+    del _PACKAGE.torch
     for name in [name for name in sys.modules if name == "torch" or name.startswith("torch.")]:
         del sys.modules[name]
 
 
-def _show_as(name: str, version: str) -> None:
+def _show_as(name: str, shown: str) -> None:
     SHOWN.package = name
-    rushlight.__version__ = rushlight.version.__version__ = version
+    _PACKAGE.__version__ = version.__version__ = shown
 
 
 # What a worker process does before it reads the program again: its sys.path is not that of the program yet.
@@ -162,7 +163,7 @@ class _Redirected:
     """Read by a worker process, it makes the redirect there, and has pieces compiled if they are here."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        directory = str(Path(rushlight.__file__).parents[1])
+        directory = str(Path(_PACKAGE.__file__).parents[1])
         name = "as_torch" if MODES.pieces is None else "compile_automatically"
         return exec, (_IN_WORKER.format(directory=directory, name=name),)
 

@@ -1,7 +1,7 @@
-"""`--report`: when a program ends, what was compiled, what was not and why, and the time beside that of eager calls.
+"""`--report`: when a program ends, what was compiled, what was not and why, and the time beside eager calls.
 
-Times are wall-clock times of this one run: of the calls of each piece, and from the end of one step of an optimizer
-to the end of the next. The first call and calls that compiled something are left out of them.
+Times are wall-clock times of this one run: of the calls of each piece, and from the end of one step of an
+optimizer to the end of the next. The first call and calls that compiled something are left out of them.
 """
 
 from __future__ import annotations

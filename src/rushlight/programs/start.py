@@ -1,7 +1,7 @@
 """A script or a module runs as the main program, as `python script.py` and `python -m module` run it.
 
-`sys.argv`, `sys.path[0]`, the module `__main__` and tracebacks are those that Python makes; what the program exits
-with is what the process exits with.
+`sys.argv`, `sys.path[0]`, the module `__main__` and tracebacks are those that Python makes; what the program
+exits with is what the process exits with.
 """
 
 from __future__ import annotations

@@ -15,7 +15,9 @@ import torch.nn as nn
 from reproducible import same_weights
 from torch.nn import functional as F
 
-TEXT = "a rushlight is a small candle made of the pith of a rush, dipped in fat; it burns quickly and brightly. "
+TEXT = (
+    "a rushlight is a small candle made of the pith of a rush, dipped in fat; it burns quickly and brightly. "
+)
 
 
 @dataclass
@@ -96,13 +98,13 @@ class GPT(nn.Module):
         super().__init__()
         self.config = config
         self.transformer = nn.ModuleDict(
-            dict(
-                wte=nn.Embedding(config.vocab_size, config.n_embd),
-                wpe=nn.Embedding(config.block_size, config.n_embd),
-                drop=nn.Dropout(config.dropout),
-                h=nn.ModuleList([Block(config) for _ in range(config.n_layer)]),
-                ln_f=LayerNorm(config.n_embd, bias=config.bias),
-            )
+            {
+                "wte": nn.Embedding(config.vocab_size, config.n_embd),
+                "wpe": nn.Embedding(config.block_size, config.n_embd),
+                "drop": nn.Dropout(config.dropout),
+                "h": nn.ModuleList([Block(config) for _ in range(config.n_layer)]),
+                "ln_f": LayerNorm(config.n_embd, bias=config.bias),
+            }
         )
         self.lm_head = nn.Linear(config.n_embd, config.vocab_size, bias=False)
         self.transformer.wte.weight = self.lm_head.weight
@@ -137,7 +139,7 @@ class GPT(nn.Module):
             {"params": [p for p in params.values() if p.dim() < 2], "weight_decay": 0.0},
         ]
         fused = "fused" in inspect.signature(torch.optim.AdamW).parameters and torch.cuda.is_available()
-        return torch.optim.AdamW(groups, lr=learning_rate, betas=betas, **(dict(fused=True) if fused else {}))
+        return torch.optim.AdamW(groups, lr=learning_rate, betas=betas, **({"fused": True} if fused else {}))
 
     @torch.no_grad()
     def generate(self, idx, max_new_tokens, temperature=1.0, top_k=None):

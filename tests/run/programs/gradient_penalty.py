@@ -50,7 +50,9 @@ def main():
         loss_g = -net_d(net_g(noise)).mean()
         loss_g.backward()
         optimizer_g.step()
-        print(f"step {step}: critic {cost.item():.4f}, penalty {gp.item():.4f}, generator {loss_g.item():.4f}")
+        print(
+            f"step {step}: critic {cost.item():.4f}, penalty {gp.item():.4f}, generator {loss_g.item():.4f}"
+        )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""A convolutional network learns digits, as the MNIST program of pytorch/examples does; the digits are drawn here.
-Options, loaders with worker processes, a learning rate that falls, a test after each epoch, weights that are kept."""
+"""A convolutional network learns digits, which are drawn here, in the manner of pytorch/examples: options,
+loaders with worker processes, a learning rate that falls, a test after each epoch, weights that are kept."""
 
 import argparse
 import os

@@ -1,4 +1,4 @@
-"""LSTM cells learn to continue sine waves, in double precision and with L-BFGS, in the manner of pytorch/examples."""
+"""LSTM cells learn to continue sine waves in double precision with L-BFGS, in the manner of pytorch/examples."""
 
 import math
 
@@ -36,7 +36,9 @@ class Sequence(nn.Module):
 
 
 def main():
-    data = torch.tensor([[math.sin((i + 3 * j) / 4) for i in range(16)] for j in range(6)], dtype=torch.float64)
+    data = torch.tensor(
+        [[math.sin((i + 3 * j) / 4) for i in range(16)] for j in range(6)], dtype=torch.float64
+    )
     input, target = data[3:, :-1], data[3:, 1:]
     test_input, test_target = data[:3, :-1], data[:3, 1:]
     seq = Sequence().double()
