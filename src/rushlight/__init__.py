@@ -169,8 +169,9 @@ from .version import __version__
 if TYPE_CHECKING:
     from . import optim
     from ._higher_order_ops import cond, while_loop
-    from .programs import as_torch
     from .serialization import load, save
+
+    def as_torch() -> None: ...
 
 
 half, float, double = float16, float32, float64

@@ -41,7 +41,7 @@ def gradients_again(
             continue
         if given._versions is not None and given._versions.value != version:
             raise modified(given, version, given._node, given._output_nr, node)
-        if tuple(given.shape) != _number(tuple(value.spec.shape), sizes):
+        if tuple(given.shape) != _number(tuple(value.spec.shape or ()), sizes):
             raise RuntimeError(
                 "a compiled function whose arguments are views with gaps can be differentiated once only; "
                 "pass it a copy, or call the function itself"

@@ -55,7 +55,8 @@ class Report(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         if isinstance(record.args, tuple) and len(record.args) == 2:
-            name, reason = _name(record.args[0]), str(record.args[1])
+            function: Any = record.args[0]
+            name, reason = _name(function), str(record.args[1])
             if str(record.msg).startswith("compiled"):
                 self.compiled.setdefault(name, []).append(reason)
             else:
@@ -88,7 +89,8 @@ class Report(logging.Handler):
         lines = [f"rushlight run {program}", ""]
         if self.compiled:
             lines.append(f"compiled, {_counted(self.compilations, 'compilation')}, {self.seconds:.1f} s:")
-            lines += [line for name, why in self.compiled.items() for line in self._of_function(name, why)]
+            for name, reasons in self.compiled.items():
+                lines += [f"  {name}", *(f"    {reason}" for reason in _distinct(reasons))]
         else:
             lines.append("nothing was compiled")
         if self.eager:
@@ -99,9 +101,6 @@ class Report(logging.Handler):
         if calls or steps:
             lines += ["", "wall-clock time in this run, medians:", *calls, *steps]
         return lines
-
-    def _of_function(self, name: str, reasons: Sequence[str]) -> list[str]:
-        return [f"  {name}", *(f"    {reason}" for reason in reasons)]
 
     def _steps(self) -> list[str]:
         """From step to step, while nothing was compiled and when nothing was compiled any more."""
@@ -135,6 +134,13 @@ def _compared(name: str, timing: Timing) -> str:
         f"{1e3 * compiled:.2f} ms compiled ({_counted(len(timing.compiled), 'call')}): "
         f"{eager / compiled:.2f} times as fast"
     )
+
+
+def _distinct(reasons: Sequence[str]) -> list[str]:
+    """Each reason once, and how often it was one."""
+    return [
+        reason if number == 1 else f"{reason} ({number} times)" for reason, number in Counter(reasons).items()
+    ]
 
 
 def _counted(number: int, what: str) -> str:
