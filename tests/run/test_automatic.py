@@ -200,6 +200,19 @@ def test_what_the_program_compiles_is_left_to_it() -> None:
     assert module.reasons == ["first call"]
 
 
+def test_a_compiled_function_that_breaks_has_pieces_of_its_own() -> None:
+    module = model()
+    plain = rl.ones(5, 3)
+
+    @rl.compile
+    def broken(x: Any) -> Any:
+        return module(x) if float(x.sum()) > 0 else -module(x)
+
+    for _ in range(CALLS):
+        rl.testing.assert_close(broken(plain), module(plain))
+    assert broken.eager
+
+
 def test_what_is_disabled_is_not_compiled() -> None:
     module = model()
     call = rl.compiler.disable(lambda x: module(x))

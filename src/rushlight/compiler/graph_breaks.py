@@ -17,7 +17,7 @@ from ..core.modes import MODES
 
 PIECES = "_pieces"  # where an object has its pieces, by the function that each compiles
 
-Compile = Callable[[Callable[..., Any]], Callable[..., Any]]
+Compile = Callable[[Callable[..., Any]], Any]
 
 
 def in_pieces(function: Callable[..., Any], args: Any, kwargs: Any, compiled: Compile) -> Any:
@@ -35,10 +35,13 @@ def _runner(compiled: Compile) -> Callable[..., Any]:
     keeps."""
 
     def run(owner: Any, method: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        pieces = vars(owner).setdefault(PIECES, {})
+        pieces = vars(owner).get(PIECES, {})
         piece = pieces.get(method)
-        if piece is None:
-            piece = pieces[method] = compiled(MethodType(method, owner))
+        if (
+            piece is None or piece.function.__self__ is not owner
+        ):  # the attributes are those of another module
+            piece = compiled(MethodType(method, owner))
+            vars(owner)[PIECES] = {**pieces, method: piece}
         return piece(*args, **kwargs)
 
     return run

@@ -67,11 +67,11 @@ def run_piece(owner: Any, method: Callable[..., Any], args: Any, kwargs: Any) ->
     """What modules and optimizers call in the place of `method(owner, *args, **kwargs)`."""
     if MODES.transforming or MODES.traces or MODES.dual_levels or isinstance(owner, OptimizedModule):
         return run_eagerly(MethodType(method, owner), args, kwargs)
-    pieces = vars(owner).setdefault(PIECES, {})
-    piece = pieces.get(method)
+    pieces, key = vars(owner).get(PIECES, {}), (run_piece, method)
+    piece = pieces.get(key)
     if piece is None or piece.function.__self__ is not owner:  # the attributes are those of another module
-        pieces = vars(owner)[PIECES] = {**pieces, method: Piece(owner, method)}
-        piece = pieces[method]
+        piece = Piece(owner, method)
+        vars(owner)[PIECES] = {**pieces, key: piece}
     return piece(args, kwargs) if _observer is None else _observer.call(piece, args, kwargs)
 
 
