@@ -10,6 +10,9 @@ import weakref
 from types import SimpleNamespace
 from typing import Any
 
+from .. import fft as _public_fft
+from .. import linalg as _public_linalg
+from .. import special as _public_special
 from .._api import link as _package
 from ..autograd.engine import Run
 from ..autograd.grad_mode import is_grad_enabled, is_inference_mode_enabled
@@ -22,6 +25,23 @@ from . import _autograd, _functions, _functorch, _nn
 from ._dispatch import *  # noqa: F403
 
 TensorBase = _TensorBase = Tensor
+
+
+class _Functions:
+    """The functions of a library under the names that they have as operators: `special_erf`."""
+
+    def __init__(self, library: Any, prefix: str) -> None:
+        self._library, self._prefix = library, prefix
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith(self._prefix):
+            raise AttributeError(f"torch._C._{self._prefix[:-1]} has no attribute {name!r}")
+        return getattr(self._library, name.removeprefix(self._prefix))
+
+
+_special = _Functions(_public_special, "special_")
+_linalg = _Functions(_public_linalg, "linalg_")
+_fft = _Functions(_public_fft, "fft_")
 
 has_lapack = _has_lapack = True  # SciPy brings it
 has_spectral = True

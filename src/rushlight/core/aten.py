@@ -18,9 +18,11 @@ from typing import Any
 from . import dtypes
 from .construct import scalar_tensor
 from .dispatch import call
+from .modes import MODES
 from .mutation import call_inplace
 from .out_calls import call_out
 from .out_names import inplace_form, out_form
+from .overrides import ask, is_overriding, overriding_types
 from .registry import LIBRARY, REGISTRY, Kind, OpDef
 from .resolve import Packet, bind
 from .schema import REQUIRED, Alias, Argument, Schema
@@ -190,12 +192,7 @@ class OpOverload:
         """The arguments with numbers made tensors where tensors are wanted; None if there are none such."""
         if self.op.schema.name not in _TAKE_NUMBERS:
             return None
-        positional = self.op.schema.positional
-        given = {
-            i: a
-            for i, a in enumerate(args[: len(positional)])
-            if type(a) in _NUMBERS and positional[i].type.is_tensor
-        }
+        given = self._numbers_at(args)
         named = {
             n: a
             for n, a in kwargs.items()
@@ -210,17 +207,17 @@ class OpOverload:
             {n: _number_tensor(a) if n in named else a for n, a in kwargs.items()},
         )
 
+    def _numbers_at(self, args: tuple[Any, ...]) -> list[int]:
+        """Where numbers are given and tensors wanted."""
+        wanted = zip(args, self.op.schema.positional, strict=False)
+        return [i for i, (a, b) in enumerate(wanted) if type(a) in _NUMBERS and b.type.is_tensor]
+
     def _with_numbers(self, args: tuple[Any, ...]) -> OpDef | None:
         """The overload that takes numbers where this one wants tensors and is given numbers."""
         if self.op.schema.name not in _TAKE_NUMBERS or self.op.schema.namespace:
             return None
-        positional = self.op.schema.positional
-        at = [
-            i
-            for i, a in enumerate(args[: len(positional)])
-            if type(a) in _NUMBERS and positional[i].type.is_tensor
-        ]
-        if not at:
+        at = self._numbers_at(args)
+        if not at or any(is_overriding(type(a)) for a in args):
             return None
         names = self.op.schema.argument_names
         for other in REGISTRY.overloads(self.op.schema.name):
@@ -234,10 +231,15 @@ class OpOverload:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if self.form == OUT:
             return self._call_out(args, kwargs)
-        other = None if kwargs else self._with_numbers(args)
-        if other is not None:
-            return overload(other, self.form)(*args)
-        values = self.bound(args, kwargs)
+        try:
+            other = None if kwargs else self._with_numbers(args)
+            if other is not None:
+                return overload(other, self.form)(*args)
+            values = self.bound(args, kwargs)
+        except TypeError:
+            if MODES.plain or not (kinds := overriding_types((*args, *kwargs.values()))):
+                raise
+            return ask(self, kinds, args, kwargs)
         return call(self.op, values) if self.form == FUNCTIONAL else call_inplace(self.op, values)
 
     def _call_out(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

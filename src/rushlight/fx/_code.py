@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import importlib
 import math
 import operator
 from collections.abc import Callable
@@ -13,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from ..core import pytree
 from ..core.tensor import Tensor
 from ..core.tokens import device
+from ._functions import package, qualified_name
 from ._names import Namespace
-from .node import Node, map_arg, qualified_name, type_repr
+from .node import Node, map_arg, type_repr
 
 if TYPE_CHECKING:
     from .graph import Graph
@@ -70,15 +70,10 @@ class Trees:
         return spec.unflatten(leaves)
 
 
-def _package() -> Any:
-    """The package itself, which is `torch` in generated code."""
-    return importlib.import_module(__name__.partition(".")[0])
-
-
 _VALUES: dict[str, Callable[[], Any]] = {
     "inf": lambda: math.inf,
     "nan": lambda: math.nan,
-    "torch": _package,
+    "torch": package,
     "device": lambda: device,
     "fx_pytree": lambda: FlatTrees,
     "pytree": lambda: Trees,
@@ -94,6 +89,7 @@ class Writer:
     structure: Structure | None = None
     globals: dict[str, Any] = field(default_factory=dict)
     names: Namespace = field(default_factory=Namespace)
+    _wrapped: dict[str, None] = field(default_factory=dict)  # functions that are recorded as calls
 
     def code(self, graph: Graph) -> PythonCode:
         last_uses = _last_uses(graph)
@@ -115,7 +111,8 @@ class Writer:
         first, parameters = self._arguments(parameters)
         lines = "".join(f"    {line}\n" for line in [*first, *(body or ["pass"])])
         signature = ", ".join([self.root, *parameters])
-        return PythonCode(f"\n\n\ndef forward({signature}){returned}:\n{lines}    ", self.globals)
+        wraps = "\n".join(f'torch.fx._symbolic_trace.wrap("{name}")' for name in self._wrapped)
+        return PythonCode(f"\n{wraps}\n\ndef forward({signature}){returned}:\n{lines}    ", self.globals)
 
     def _arguments(self, parameters: list[str]) -> tuple[list[str], list[str]]:
         """The lines that take the function's arguments apart, and its parameters."""
@@ -141,8 +138,7 @@ class Writer:
         return f"{node.target}{kind}{default}"
 
     def _type(self, kind: Any) -> str:
-        name = type_repr(kind)
-        return name if isinstance(kind, str) or hasattr(builtins, name) else self._global(name, kind)
+        return self._global(type_repr(kind), kind)
 
     def _statement(self, node: Node) -> str:
         to = node.name if node.type is None else f"{node.name} : {self._type(node.type)}"
@@ -163,6 +159,9 @@ class Writer:
         if node.target is getattr and not named and len(args) == 2 and str(node.args[1]).isidentifier():
             return f"{to} = {args[0]}.{node.args[1]}"
         function = self._global(qualified_name(node.target), node.target)
+        if node.meta.get("is_wrapped"):
+            self._known("torch")
+            self._wrapped.setdefault(function)
         return f"{to} = {function}({', '.join([*args, *named])})"
 
     def _argument(self, value: Any) -> str:
@@ -178,6 +177,8 @@ class Writer:
             return f"[{', '.join(map(self._argument, value))}]"
         if isinstance(value, dict):
             return f"{{{', '.join(f'{key!r}: {self._argument(part)}' for key, part in value.items())}}}"
+        if isinstance(value, range):
+            return repr(value)
         if isinstance(value, slice):
             return f"slice({', '.join(self._argument(p) for p in (value.start, value.stop, value.step))})"
         return self._constant(value)
@@ -192,12 +193,12 @@ class Writer:
             return repr(value)
         if type(value).__module__.partition(".")[0] == "rushlight" and not isinstance(value, Tensor):
             text = repr(value)  # dtypes, layouts and memory formats print as the package names them
-            package, _, name = text.partition(".")
-            if package in ("torch", "rushlight") and getattr(_package(), name, None) is value:
+            head, _, name = text.partition(".")
+            if head in ("torch", "rushlight") and getattr(package(), name, None) is value:
                 self._known("torch")
                 return f"torch.{name}"
         if value is None or isinstance(value, bool | int | float | complex | str | bytes) or value is ...:
-            return "..." if value is ... else repr(value)
+            return repr(value)
         if callable(value) and hasattr(value, "__name__"):
             return self._global(qualified_name(value), value)
         return self._global(f"_constant_{type(value).__name__}", value)
@@ -220,7 +221,7 @@ class Writer:
 
 def _found(name: str) -> Any:
     """What a dotted name that begins with `torch` means."""
-    found = _package()
+    found = package()
     for part in name.split(".")[1:]:
         found = getattr(found, part, None)
     return found

@@ -57,6 +57,7 @@ class Graph:
         self._names = Namespace()
         self.owning_module = owning_module
         self._structure: Structure | None = None  # of what the generated function takes and returns
+        self._tracer_cls: Any = None  # what recorded it
 
     @property
     def nodes(self) -> NodeList:
@@ -70,6 +71,10 @@ class Graph:
         last = self._root._prev
         check(last.op == "output", "the graph has no output", AssertionError)
         return last
+
+    def _target_to_str(self, target: Any) -> str:
+        """What a node is called after."""
+        return _stem(target)
 
     # Making nodes.
 
@@ -231,9 +236,8 @@ class Graph:
         )
 
     def __str__(self) -> str:
-        returned = [""]
-        lines = [node.format_node(maybe_return_typename=returned) for node in self.nodes]
-        return "\n    ".join([f"graph(){returned[0]}:", *filter(None, lines)])
+        lines = [node.format_node() for node in self.nodes]
+        return "\n    ".join(["graph():", *filter(None, lines)])
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Graph:
         made = Graph()
@@ -243,7 +247,7 @@ class Graph:
         if found is not None:
             result, node = found
             made.output(result, node.type).meta = copy.copy(node.meta)
-        made._structure = self._structure
+        made._structure, made._tracer_cls = self._structure, self._tracer_cls
         return made
 
 
@@ -253,12 +257,8 @@ def _begin() -> None:
 
 def _stem(target: Any) -> str:
     """What a node is called after."""
-    if callable(target):
-        name = getattr(target, "__name__", type(target).__name__)
-        return snake_case(name.strip("_") if name.startswith("__") and name.endswith("__") else name)
-    return snake_case(
-        str(target).rpartition(".")[2] if not str(target).rpartition(".")[2].isdigit() else target
-    )
+    name = getattr(target, "__name__", type(target).__name__) if callable(target) else str(target)
+    return snake_case(name.strip("_") if name.startswith("__") and name.endswith("__") else name)
 
 
 def _check_target(module: Any, node: Node) -> None:

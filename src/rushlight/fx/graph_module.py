@@ -31,8 +31,11 @@ class GraphModule(Module):
     ) -> None:
         super().__init__()
         type(self).__name__ = class_name
+        self.meta: dict[str, Any] = {}
         if isinstance(root, Module):
             self.training = root.training
+            if isinstance(root, GraphModule):
+                self.meta.update(root.meta)
         for target in dict.fromkeys(n.target for n in graph.nodes if n.op in ("get_attr", "call_module")):
             found = _found(root, target) if isinstance(root, Module) else root.get(target)
             if found is None:
@@ -111,8 +114,16 @@ class GraphModule(Module):
 
     def print_readable(self, print_output: bool = True) -> str:
         """The code as that of a class."""
-        body = self.code.strip("\n").replace("\n", "\n    ")
-        text = f"class {type(self).__name__}(torch.nn.Module):\n    {body}".rstrip() + "\n"
+        head, *lines = self.code.strip().split("\n")
+        nodes = list(self._graph.nodes)
+        if not any(node.stack_trace for node in nodes):
+            inputs = [n for n in nodes if n.op == "placeholder"]
+            renamed = sum(n.target.lstrip("*") != n.name for n in inputs)
+            if len(nodes) - len(inputs) > 1:
+                note = "    # No stacktrace found for following nodes"
+                lines[renamed:renamed] = ["", note] if renamed else [note]
+        body = "\n".join(f"    {line}".rstrip() for line in [head, *lines])
+        text = f"class {type(self).__name__}(torch.nn.Module):\n{body}".rstrip() + "\n"
         if print_output:
             print(text)
         return text
@@ -125,8 +136,13 @@ class GraphModule(Module):
             )
         }
         made = GraphModule(state, copy.deepcopy(self._graph), type(self).__name__)
-        made.training = self.training
+        made.training, made.meta = self.training, dict(self.meta)
         memo[id(self)] = made
+        return made
+
+    def __copy__(self) -> GraphModule:
+        made = GraphModule(self, self._graph, type(self).__name__)
+        made.meta = dict(self.meta)
         return made
 
     def __reduce__(self) -> Any:

@@ -8,7 +8,11 @@ from typing import Any
 from ..core import pytree
 from ..nn.modules.module import Module
 from .graph import Graph
-from .node import Node, map_arg
+from .graph_module import GraphModule
+from .node import Node, map_aggregate, map_arg
+from .proxy import Proxy, TracerBase
+
+__all__ = ["Interpreter", "Transformer"]
 
 
 class Interpreter:
@@ -121,3 +125,47 @@ class Interpreter:
             return self.env[used]
 
         return map_arg(args, load)
+
+
+class TransformerTracer(TracerBase):
+    """Makes the nodes of the graph that a Transformer writes."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.tensor_attrs: dict[Any, str] = {}
+
+    def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
+        return True
+
+
+class Transformer(Interpreter):
+    """Runs a graph on proxies, which makes another. Define `call_function` and the like to change what becomes of
+    nodes, and call `transform`."""
+
+    def __init__(self, module: GraphModule) -> None:
+        super().__init__(module)
+        self.new_graph = Graph()
+        self.new_graph._structure = module.graph._structure
+        self.tracer = TransformerTracer(self.new_graph)
+
+    def placeholder(self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Proxy:
+        default = args[0] if args else ...
+        return Proxy(self.new_graph.placeholder(target, default_value=default), self.tracer)
+
+    def get_attr(self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Proxy:
+        return self.tracer.create_proxy("get_attr", target, args, kwargs)
+
+    def call_module(self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self.tracer.create_proxy("call_module", target, args, kwargs)
+
+    def call_function(self, target: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self.tracer.create_proxy("call_function", target, args, kwargs)
+
+    def transform(self) -> GraphModule:
+        """The module with the graph that was written."""
+        result = super().run(enable_io_processing=False)
+        if result is not None:
+            before = self.graph.output_node()
+            found = map_aggregate(result, lambda part: part.node if isinstance(part, Proxy) else part)
+            self.new_graph.output(found, before.type).meta.update(before.meta)
+        return GraphModule(self.module, self.new_graph)

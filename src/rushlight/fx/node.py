@@ -6,15 +6,14 @@ results. It knows its users, which the setters of its arguments keep up to date.
 
 from __future__ import annotations
 
-import builtins
 import inspect
-import operator
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..core.aten import OpOverload, OpOverloadPacket
 from ..core.errors import check
 from ..core.tensor import Tensor
+from ._functions import qualified_name
+from .immutable_collections import immutable_dict, immutable_list
 
 if TYPE_CHECKING:
     from .graph import Graph
@@ -36,9 +35,9 @@ def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
         parts = [map_aggregate(part, fn) for part in a]
         return type(a)(*parts) if hasattr(a, "_fields") else tuple(parts)
     if isinstance(a, list):
-        return [map_aggregate(part, fn) for part in a]
+        return immutable_list([map_aggregate(part, fn) for part in a])
     if isinstance(a, dict):
-        return {key: map_aggregate(value, fn) for key, value in a.items()}
+        return immutable_dict({key: map_aggregate(value, fn) for key, value in a.items()})
     if isinstance(a, slice):
         return slice(*(map_aggregate(part, fn) for part in (a.start, a.stop, a.step)))
     return fn(a)
@@ -129,11 +128,14 @@ class Node:
     def _set(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         for used in self._input_nodes:
             used.users.pop(self, None)
-        self._args, self._kwargs = tuple(args), dict(kwargs)
         self._input_nodes = {}
-        map_arg((self._args, self._kwargs), lambda n: self._input_nodes.setdefault(n))
+        self._args, self._kwargs = map_arg((tuple(args), dict(kwargs)), self._note_input)
         for used in self._input_nodes:
             used.users.setdefault(self)
+
+    def _note_input(self, node: Node) -> Node:
+        self._input_nodes.setdefault(node)
+        return node
 
     def update_arg(self, idx: int, arg: Any) -> None:
         args = list(self._args)
@@ -233,6 +235,8 @@ class Node:
             return self.target
         if getattr(self.target, "__module__", None) == "_operator":
             return f"operator.{self.target.__name__}"
+        if getattr(self.target, "__module__", None) == "builtins":
+            return f"builtins.{self.target.__name__}"
         return qualified_name(self.target)
 
     def __repr__(self) -> str:
@@ -260,19 +264,3 @@ def type_repr(kind: Any) -> str:
             kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
         )
     return "..." if kind is ... else kind.__name__ if inspect.isfunction(kind) else repr(kind)
-
-
-def qualified_name(function: Callable[..., Any]) -> str:
-    """How source code calls a function, in which the package is `torch`."""
-    if isinstance(function, OpOverload | OpOverloadPacket):
-        return f"torch.ops.{function}"
-    name = getattr(function, "__name__", type(function).__name__)
-    if getattr(builtins, name, None) is function:
-        return name
-    module = getattr(function, "__module__", None) or ""
-    if module == "_operator" and getattr(operator, name, None) is function:
-        return f"_operator.{name}"
-    package, _, rest = module.partition(".")
-    if package == "rushlight":
-        module = "torch" + (f".{rest}" if rest else "")
-    return f"{module}.{name}" if module else name
