@@ -79,6 +79,7 @@ FLOORS = [
         "cuda",
         "distributed",
         "distributions",
+        "export",
         "fx",
         "jit",
         "mps",

@@ -379,6 +379,7 @@ _ON_DEMAND = (
     "cuda",
     "distributed",
     "distributions",
+    "export",
     "fx",
     "jit",
     "library",

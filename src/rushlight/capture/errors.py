@@ -116,6 +116,8 @@ class CaptureError(Exception):
     """The program does something that has no place in a graph. `what` is that, `place` the line of the user's
     program as file:line, `problem` the kind of it."""
 
+    otherwise: tuple[str, ...] = (OTHERWISE,)
+
     def __init__(self, what: str, place: str, problem: Problem = Problem.EFFECT) -> None:
         super().__init__(what, place, problem)
         self.what, self.place, self.problem = what, place, problem
@@ -139,7 +141,7 @@ class CaptureError(Exception):
                 *([f"    {source}"] if source else []),
                 f"What to do: {self.problem.remedy}.",
                 f"    {self.problem.example}",
-                OTHERWISE,
+                *self.otherwise,
             ]
         )
 

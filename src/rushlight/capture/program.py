@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 
 from ..core.atoms import INFINITY
 from ..core.modes import MODES
@@ -28,6 +28,8 @@ from .tensor_attributes import own_attributes
 from .tentative import TentativeCapture
 from .trace import Capture
 
+Result = TypeVar("Result")
+
 
 def capture_call(
     function: Callable[..., Any],
@@ -39,6 +41,18 @@ def capture_call(
     """Run `function` on abstract tensors and return what it did. Nothing of the caller is changed.
 
     `changing`: which sizes of the arguments are symbols."""
+    return capture_with(_summary, function, args, kwargs, environment, changing)
+
+
+def capture_with(
+    summarize: Callable[[Capture, Environment, Contents, Any], Result],
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    environment: Environment = NOTHING_KNOWN,
+    changing: Changing = NOTHING_CHANGES,
+) -> Result:
+    """As `capture_call`; what `summarize` makes of what the function did and returned."""
     capture = Capture(environment=environment)
     try:
         with watched(), watching(capture), capture:
@@ -52,7 +66,7 @@ def capture_call(
             for container, key in environment.counters:
                 capture.numbers.count(container, key)
             returned = function(*args, **kwargs)
-            call = _summary(capture, environment, contents, returned)
+            call = summarize(capture, environment, contents, returned)
             del returned
             if capture.deferred_numbers.kept():
                 raise CaptureError(

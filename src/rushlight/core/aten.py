@@ -271,9 +271,9 @@ class OpOverload:
 
 def _number_tensor(value: Any) -> Tensor:
     """A number as a tensor whose dtype counts for as little as a number's does."""
-    if isinstance(value, float):
-        return scalar_tensor(value, dtypes.get_default_dtype())
-    return scalar_tensor(value)
+    return (
+        scalar_tensor(value, dtypes.get_default_dtype()) if isinstance(value, float) else scalar_tensor(value)
+    )
 
 
 _known: dict[tuple[OpDef, str], OpOverload] = {}

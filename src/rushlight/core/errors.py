@@ -22,6 +22,10 @@ class InternalError(Exception):
     """
 
 
+class UserError(Exception):
+    """What a user asked for does not fit the program."""
+
+
 class LinAlgError(RuntimeError):
     """A matrix does not allow what was asked: it is singular, or not positive-definite."""
 

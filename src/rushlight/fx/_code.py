@@ -49,6 +49,7 @@ class Structure:
     names: tuple[str, ...]  # of the arguments
     in_spec: pytree.TreeSpec
     out_spec: pytree.TreeSpec | None = None
+    keywords: tuple[str, ...] | None = None  # of arguments that go by name, if those are in `in_spec` as well
 
 
 class FlatTrees:
@@ -56,7 +57,8 @@ class FlatTrees:
 
     @staticmethod
     def tree_flatten_spec(tree: Any, spec: pytree.TreeSpec) -> list[Any]:
-        leaves, found = pytree.flatten(tuple(tree))
+        parts = tuple(tuple(part) if isinstance(part, list) else part for part in tree)
+        leaves, found = pytree.flatten(tuple(tree) if isinstance(tree, list) else parts)
         if found != spec:
             raise ValueError(f"the arguments have the structure {found}, and the graph was made for {spec}")
         return leaves
@@ -119,12 +121,15 @@ class Writer:
         if self.structure is None:
             return [], parameters
         self._known("fx_pytree")
-        given = ", ".join(self.structure.names)
+        given = f"[{', '.join(self.structure.names)}]"
+        keywords = self.structure.keywords
+        if keywords is not None:
+            given = f"({given}, {{{', '.join(f'{name!r}:{name}' for name in keywords)}}})"
         taken = "".join(f"{name}, " for name in parameters).rstrip()
         lines = (
-            [f"{taken} = fx_pytree.tree_flatten_spec([{given}], {self.root}._in_spec)"] if parameters else []
+            [f"{taken} = fx_pytree.tree_flatten_spec({given}, {self.root}._in_spec)"] if parameters else []
         )
-        return lines, list(self.structure.names)
+        return lines, [*self.structure.names, *(keywords or ())]
 
     def _result(self, value: Any) -> str:
         if self.structure is None or self.structure.out_spec is None:
