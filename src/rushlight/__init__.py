@@ -49,7 +49,7 @@ from ._api.checks import (
 from ._api.compile import compile, explain, get_num_threads, set_num_threads
 from ._api.indexing import *  # noqa: F403
 from ._api.legacy import *  # noqa: F403
-from ._api.legacy import _tensor_classes  # noqa: F401
+from ._api.legacy import _shape_as_tensor, _tensor_classes  # noqa: F401
 from ._api.link import *  # noqa: F403
 from ._api.pointwise import *  # noqa: F403
 from ._api.reduction import *  # noqa: F403
@@ -180,6 +180,7 @@ chalf, cfloat, cdouble = complex32, complex64, complex128
 bool = bool_
 e, inf, nan, pi = math.e, math.inf, math.nan, math.pi
 newaxis = None
+spmm = mm  # noqa: F405  the older name
 legacy_contiguous_format = contiguous_format
 
 __all__ = [
@@ -371,6 +372,7 @@ _ON_DEMAND = (
     "_ops",
     "_prims_common",
     "_subclasses",
+    "_tensor_str",
     "_utils",
     "accelerator",
     "backends",
@@ -380,13 +382,16 @@ _ON_DEMAND = (
     "distributed",
     "distributions",
     "export",
+    "futures",
     "fx",
+    "hub",
     "jit",
     "library",
     "mps",
     "multiprocessing",
     "optim",
     "overrides",
+    "profiler",
     "quasirandom",
     "return_types",
     "serialization",

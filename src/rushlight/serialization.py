@@ -83,6 +83,9 @@ _endianness: list[LoadEndianness | None] = [None]
 _mmap_flag = [MAP_PRIVATE]
 
 
+MAP_LOCATION = Callable[[Any, str], Any] | device | str | dict[str, str] | None
+
+
 def get_default_load_endianness() -> LoadEndianness | None:
     return _endianness[0]
 

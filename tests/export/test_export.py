@@ -204,7 +204,7 @@ def test_what_is_known_of_a_program() -> None:
     assert list(map(str, exported.range_constraints.values())) == ["VR[2, 16]"]
     assert exported.example_inputs == (args, kwargs)
     assert "torch.ops.aten.addmm" in exported.graph_module.code and "PARAMETER target=" in str(exported)
-    with pytest.raises(RuntimeError, match="exported_program.module"):
+    with pytest.raises(RuntimeError, match=r"exported_program\.module"):
         exported(*args)
     exported.validate()
 

@@ -18,6 +18,9 @@ from ..autograd.engine import Run
 from ..autograd.grad_mode import is_grad_enabled, is_inference_mode_enabled
 from ..autograd.tape import Node, running_node
 from ..core.determinism import DETERMINISM, set_fill
+from ..core.errors import LinAlgError as _LinAlgError
+from ..core.generator import Generator, default_generator
+from ..core.missing import missing_class
 from ..core.modes import MODES
 from ..core.storage import StorageBase as StorageBase
 from ..core.tensor import Tensor
@@ -47,6 +50,21 @@ has_lapack = _has_lapack = True  # SciPy brings it
 has_spectral = True
 has_openmp = False
 has_mps = has_cuda = _has_mkldnn = False
+
+
+_NOT_SCRIPTED = "functions are not scripted"
+ScriptModule, ScriptFunction, ScriptMethod, ScriptObject, Graph, Value = (
+    missing_class("_C", name, _NOT_SCRIPTED)
+    for name in ("ScriptModule", "ScriptFunction", "ScriptMethod", "ScriptObject", "Graph", "Value")
+)
+
+
+def _get_tracing_state() -> None:
+    """What traces a program for TorchScript: nothing does."""
+
+
+def _log_api_usage_once(event: str) -> None:
+    """Nothing is told of the use of the library to anybody."""
 
 
 def _get_privateuse1_backend_name() -> str:
@@ -155,11 +173,14 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "Generator",
     "TensorBase",
+    "_LinAlgError",
     "_autograd",
     "_functions",
     "_functorch",
     "_nn",
+    "default_generator",
     "is_grad_enabled",
     "is_inference_mode",
 ]

@@ -161,3 +161,8 @@ _as_device = device
 
 __all__ = [kind.__name__ for kind in _TENSOR_TYPES]
 __all__ += ["get_default_device", "set_default_device", "set_default_tensor_type", "tensortype"]
+
+
+def _shape_as_tensor(input: Tensor) -> Tensor:
+    """The sizes of a tensor, as a tensor."""
+    return _tensor([int(size) for size in input.shape], dtype=dtypes.int64)

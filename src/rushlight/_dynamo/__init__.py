@@ -13,23 +13,32 @@ from .._api.compiler import (
     substitute_in_graph,
 )
 from ..core.marks import mark_dynamic, mark_static, mark_unbacked, maybe_mark_dynamic
-from . import exc
+from . import config, exc
 from .eval_frame import (
     GuardFail,
+    OptimizedModule,
+    forbid_in_graph,
     graph_break,
     is_dynamo_supported,
     is_inductor_supported,
+    mark_static_address,
     optimize,
     optimize_assert,
     reset_code_caches,
 )
 
+disallow_in_graph = forbid_in_graph
+
 __all__ = [
     "GuardFail",
+    "OptimizedModule",
     "allow_in_graph",
     "assume_constant_result",
+    "config",
     "disable",
+    "disallow_in_graph",
     "exc",
+    "forbid_in_graph",
     "graph_break",
     "is_compiling",
     "is_dynamo_supported",
@@ -37,6 +46,7 @@ __all__ = [
     "list_backends",
     "mark_dynamic",
     "mark_static",
+    "mark_static_address",
     "mark_unbacked",
     "maybe_mark_dynamic",
     "optimize",

@@ -10,7 +10,10 @@ from typing import Any, NamedTuple
 from .._api.compile import compile
 from .._api.compiler import is_compiling, reset
 from .._inductor.compile_fx import compile_fx, compile_fx_inner
+from ..capture.errors import CaptureError
 from ..core.dispatch import AMBIENT
+from ..core.tensor import Tensor
+from ..nn.modules._compiled import OptimizedModule  # noqa: F401  programs look for it here
 
 _NATIVE = (compile_fx, compile_fx_inner)
 
@@ -79,3 +82,22 @@ def is_dynamo_supported() -> bool:
 def is_inductor_supported() -> bool:
     """Whether captured programs can be compiled here."""
     return True
+
+
+def mark_static_address(t: Tensor, guard: bool = True) -> None:
+    """A tensor stays where it is in memory: compiled code takes addresses anew in every call, and needs no
+    such promise."""
+    if not isinstance(t, Tensor):
+        raise TypeError(f"mark_static_address expects a tensor but received {type(t)}")
+
+
+def forbid_in_graph(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """`fn` as a function that must not be captured: calling it while a program is captured raises an error."""
+
+    @functools.wraps(fn)
+    def refused(*args: Any, **kwargs: Any) -> Any:
+        if is_compiling():
+            raise CaptureError(f"it calls {fn.__name__}, which was forbidden in graphs", "")
+        return fn(*args, **kwargs)
+
+    return refused

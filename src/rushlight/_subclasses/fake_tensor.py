@@ -15,7 +15,7 @@ from ..core.python_dispatch import pop_mode, push_mode
 from ..core.pytree import flatten, unflatten
 from ..core.tensor import CPU, Tensor
 
-__all__ = ["DataDependentOutputException", "FakeTensor", "FakeTensorMode"]
+__all__ = ["DataDependentOutputException", "FakeTensor", "FakeTensorMode", "is_fake"]
 
 
 class DataDependentOutputException(RuntimeError):
@@ -114,6 +114,11 @@ class FakeTensorMode:
             return value
 
         return wrap(results)
+
+
+def is_fake(x: object) -> bool:
+    """Whether an object is a tensor without data that a FakeTensorMode made."""
+    return isinstance(x, FakeTensor)
 
 
 def unset_fake_temporarily() -> Any:

@@ -12,8 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.errors import OutOfMemoryError
+from ..core.missing import missing_class
 from ..core.tensor import Tensor
 from . import amp
+from . import nvtx as nvtx
 
 __all__ = [
     "Event",
@@ -236,3 +238,9 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = made
     return made
+
+
+_NO_GPU = "there is no CUDA device"
+CUDAGraph, StreamContext, graph = (
+    missing_class("cuda", name, _NO_GPU) for name in ("CUDAGraph", "StreamContext", "graph")
+)

@@ -28,6 +28,21 @@ from ..core.modes import MODES
 from ..core.tensor import Tensor
 from ..utils.hooks import HookDict, RemovableHandle, add_hook
 from ._batch import Batch, capturing, new_step, outside_of_capture
+from ._helpers import (  # noqa: F401  optimizers of others import them from here
+    _capturable_doc,
+    _default_to_fused_or_foreach,
+    _differentiable_doc,
+    _foreach_doc,
+    _fused_doc,
+    _get_scalar_dtype,
+    _get_value,
+    _maximize_doc,
+    _params_doc,
+    _stack_if_compiling,
+    _to_scalar,
+    _use_grad_for_differentiable,
+    _view_as_real,
+)
 
 __all__ = [
     "Optimizer",
@@ -46,6 +61,7 @@ class _Required:
 
 
 required = _Required()
+_RequiredParameter = _Required
 
 _pre_hooks = HookDict()  # of every optimizer
 _post_hooks = HookDict()

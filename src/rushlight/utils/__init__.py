@@ -4,15 +4,21 @@ import importlib
 from typing import Any
 
 _MODULES = (
+    "_contextlib",
+    "_foreach_utils",
     "_mode_utils",
     "_python_dispatch",
     "_pytree",
+    "_triton",
     "benchmark",
     "checkpoint",
+    "collect_env",
+    "cpp_extension",
     "data",
     "deterministic",
     "dlpack",
     "hooks",
+    "model_zoo",
     "weak",
 )
 _FROM = {"swap_tensors": "swapping"}  # functions, and the module that has them

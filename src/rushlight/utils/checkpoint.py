@@ -375,3 +375,17 @@ def checkpoint_sequential(
             segment(start, end + 1), input, use_reentrant=use_reentrant, preserve_rng_state=preserve
         )
     return segment(end + 1, len(steps))(input)
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
+    """The states of the generators of other devices among the arguments': there are none."""
+    return [], []
+
+
+def set_device_states(
+    devices: Sequence[int], states: Sequence[Tensor], *, device_type: str | None = None
+) -> None:
+    if devices:
+        raise NotImplementedError(
+            f"torch.utils.checkpoint.set_device_states: there are no devices {list(devices)}"
+        )

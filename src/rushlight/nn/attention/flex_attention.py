@@ -64,6 +64,9 @@ class AuxOutput(NamedTuple):
 # Masks.
 
 
+_DEFAULT_SPARSE_BLOCK_SIZE = 128
+
+
 def noop_mask(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) -> Tensor:
     """Every query sees every key."""
     return batch.new_ones((), dtype=DTYPES["bool"])

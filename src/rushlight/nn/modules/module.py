@@ -451,7 +451,7 @@ class Module(Hooked, Stateful, Convertible):
     def __repr__(self) -> str:
         extra = self.extra_repr()
         extra_lines = extra.split("\n") if extra else []
-        child_lines = [f"({name}): {_indented(repr(module))}" for name, module in self._modules.items()]
+        child_lines = [f"({name}): {_addindent(repr(module), 2)}" for name, module in self._modules.items()]
         lines = extra_lines + child_lines
         if len(extra_lines) == 1 and not child_lines:
             return f"{self._get_name()}({extra_lines[0]})"
@@ -467,8 +467,9 @@ class Module(Hooked, Stateful, Convertible):
         return replica
 
 
-def _indented(text: str) -> str:
-    return text.replace("\n", "\n  ")
+def _addindent(s_: str, numSpaces: int) -> str:
+    """Text with all lines but the first indented."""
+    return s_.replace("\n", "\n" + " " * numSpaces)
 
 
 class _WithTables(ModuleType):

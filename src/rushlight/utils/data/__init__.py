@@ -8,6 +8,8 @@ from .dataset import (
     ConcatDataset,
     Dataset,
     IterableDataset,
+    IterDataPipe,
+    MapDataPipe,
     StackDataset,
     Subset,
     TensorDataset,
@@ -26,7 +28,8 @@ from .worker import WorkerInfo, get_worker_info
 
 __all__ = [
     "BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset", "DistributedSampler",
-    "IterableDataset", "RandomSampler", "Sampler", "SequentialSampler", "StackDataset", "Subset",
+    "IterDataPipe", "IterableDataset", "MapDataPipe", "RandomSampler", "Sampler", "SequentialSampler",
+    "StackDataset", "Subset",
     "SubsetRandomSampler", "TensorDataset", "WeightedRandomSampler", "WorkerInfo", "default_collate",
     "default_convert", "get_worker_info", "random_split",
 ]  # fmt: skip

@@ -16,6 +16,8 @@ from .dataset import Dataset, IterableDataset
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, draw_seed
 from .worker import Exhausted, Failure, Job, Restart, run_worker
 
+_collate_fn_t = Callable[[list[Any]], Any]
+
 __all__ = ["DataLoader"]
 
 POLL = 1.0  # seconds between looks at whether the workers still live

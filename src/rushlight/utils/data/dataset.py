@@ -197,3 +197,11 @@ def _counts(fractions: Sequence[float], size: int) -> list[float]:
     for i in range(int(size - sum(counts))):
         counts[i % len(counts)] += 1
     return counts
+
+
+class IterDataPipe(IterableDataset):
+    """A dataset that is iterated over, under the name of PyTorch's data pipes."""
+
+
+class MapDataPipe(Dataset):
+    """A dataset with items by key, under the name of PyTorch's data pipes."""

@@ -10,8 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+from ..core.missing import missing_class, missing_function
+from ..nn.modules.module import Module
+from . import annotations as annotations
+
 __all__ = [
     "Final",
+    "RecursiveScriptModule",
+    "ScriptFunction",
+    "ScriptModule",
     "annotate",
     "export",
     "freeze",
@@ -20,7 +27,9 @@ __all__ = [
     "is_scripting",
     "is_tracing",
     "isinstance",
+    "load",
     "optimize_for_inference",
+    "save",
     "script",
     "script_if_tracing",
     "script_method",
@@ -30,6 +39,21 @@ __all__ = [
 ]
 
 Item = TypeVar("Item")
+_FILES = "there are no scripted programs; torch.export.save and load keep a program in a file"
+ScriptFunction = missing_class(
+    "jit", "ScriptFunction", "functions are not scripted; script() gives them back"
+)
+save, load = (missing_function("jit", name, _FILES) for name in ("save", "load"))
+
+
+class ScriptModule(Module):
+    """The base of modules that are written for scripting: a module. No other module is one."""
+
+
+class RecursiveScriptModule(ScriptModule):
+    """What scripting makes in PyTorch; here it makes none."""
+
+
 _isinstance = isinstance
 
 
@@ -105,6 +129,14 @@ def annotate(the_type: Any, the_value: Item) -> Item:
 
 def isinstance(obj: Any, target_type: Any) -> bool:
     return _isinstance(obj, target_type)
+
+
+def _overload(func: Item) -> Item:
+    """`func` as it is: its overloads are for scripting."""
+    return func
+
+
+_overload_method = _overload
 
 
 def is_scripting() -> bool:

@@ -1,0 +1,12 @@
+"""Processes that train together: there is a group of one (`distributed_c10d.py`), which needs no communication.
+
+`is_available()` is False, so that programs that ask take the way of one process; those that do not ask can
+make a group of one process. What needs several raises an error that says so.
+"""
+
+from . import distributed_c10d as distributed_c10d
+from .device_mesh import DeviceMesh, init_device_mesh
+from .distributed_c10d import *  # noqa: F403
+
+__all__ = ["DeviceMesh", "distributed_c10d", "init_device_mesh"]
+__all__ += distributed_c10d.__all__

@@ -1,0 +1,1 @@
+"""Algorithms of several processes."""
