@@ -21,6 +21,8 @@ EXAMPLES = {
     "compiler": 5,
     "control_flow": 4,
     "distributions": 1,
+    "graphs": 3,
+    "names": 1,
     "nested": 4,
     "operators": 4,
     "programs": 1,

@@ -13,10 +13,10 @@ from .._api.compiler import (
     substitute_in_graph,
 )
 from ..core.marks import mark_dynamic, mark_static, mark_unbacked, maybe_mark_dynamic
+from ..nn.modules._compiled import OptimizedModule
 from . import config, exc
 from .eval_frame import (
     GuardFail,
-    OptimizedModule,
     forbid_in_graph,
     graph_break,
     is_dynamo_supported,

@@ -22,7 +22,7 @@ from .modes import MODES
 from .mutation import call_inplace
 from .out_calls import call_out
 from .out_names import inplace_form, out_form
-from .overrides import ask, is_overriding, overriding_types
+from .overrides import ask, overriding_types
 from .registry import LIBRARY, REGISTRY, Kind, OpDef
 from .resolve import Packet, bind
 from .schema import REQUIRED, Alias, Argument, Schema
@@ -217,7 +217,7 @@ class OpOverload:
         if self.op.schema.name not in _TAKE_NUMBERS or self.op.schema.namespace:
             return None
         at = self._numbers_at(args)
-        if not at or any(is_overriding(type(a)) for a in args):
+        if not at or overriding_types(args):
             return None
         names = self.op.schema.argument_names
         for other in REGISTRY.overloads(self.op.schema.name):
@@ -271,9 +271,7 @@ class OpOverload:
 
 def _number_tensor(value: Any) -> Tensor:
     """A number as a tensor whose dtype counts for as little as a number's does."""
-    return (
-        scalar_tensor(value, dtypes.get_default_dtype()) if isinstance(value, float) else scalar_tensor(value)
-    )
+    return scalar_tensor(value, dtypes.get_default_dtype() if isinstance(value, float) else None)
 
 
 _known: dict[tuple[OpDef, str], OpOverload] = {}

@@ -70,7 +70,7 @@ def parsed(text: str, root: Callable[[int], str]) -> Expression | None:
         if isinstance(node, ast.BinOp):
             return [_SIGNS[type(node.op)], walk(node.left), walk(node.right)]
         if isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant):
-            return ast.literal_eval(node)  # type: ignore[no-any-return]
+            return ast.literal_eval(node)
         if isinstance(node, ast.UnaryOp):
             return [_SIGNS[type(node.op)], walk(node.operand)]
         if isinstance(node, ast.Compare) and len(node.ops) == 1:

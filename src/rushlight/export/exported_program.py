@@ -178,14 +178,16 @@ def _unlifted(program: ExportedProgram) -> Graph:
             known[node] = graph.get_attr(str(spec.target))
     results = graph.graph_copy(program.graph, known)
     nodes = {node.name: known[node] for node in given}
-    targets = {spec.target: nodes[spec.arg.name] for spec in signature.input_specs if spec.target is not None}
+    targets = {
+        str(spec.target): nodes[spec.arg.name] for spec in signature.input_specs if spec.target is not None
+    }
     outputs: list[Any] = []
     for found, output in zip(results, signature.output_specs, strict=True):
         if output.kind is OutputKind.USER_OUTPUT:
             outputs.append(found)
             continue
         is_buffer = output.kind is OutputKind.BUFFER_MUTATION
-        target = targets[output.target] if is_buffer else nodes[str(output.target)]
+        target = targets[str(output.target)] if is_buffer else nodes[str(output.target)]
         graph.call_function(_COPY, (target, found))
     graph.output(tuple(outputs))
     graph._structure = Structure(

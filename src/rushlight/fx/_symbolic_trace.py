@@ -11,6 +11,7 @@ import builtins
 import functools
 import inspect
 import math
+import operator
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -171,10 +172,10 @@ class Tracer(TracerBase):
         """The graph of a module, or of a function. `concrete_args` are arguments that have these values."""
         with _ONE_AT_A_TIME:
             is_module = isinstance(root, Module)
-            self.root = root if is_module else Module()
+            self.root = root if isinstance(root, Module) else Module()
             name = self.traced_func_name if is_module else ""
             function = getattr(type(root), name) if is_module else root
-            self.submodule_paths = {m: path for path, m in root.named_modules()} if is_module else None
+            self.submodule_paths = {m: path for path, m in self.root.named_modules()} if is_module else None
             self.tensor_attrs = dict(_tensors_of(self.root, ""))
             own = [*self.root.named_buffers(), *self.root.named_parameters()]
             self._own_names = {id(value): name for name, value in own}
@@ -244,7 +245,10 @@ class Tracer(TracerBase):
             record_call(
                 self,
                 _api.checks._assert,
-                (given == value, f"{name} has been specialized to have value {value} but got another value"),
+                (
+                    operator.eq(given, value),
+                    f"{name} has been specialized to have value {value} but got another value",
+                ),
                 {},
             )
         return value

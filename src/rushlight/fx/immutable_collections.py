@@ -21,8 +21,10 @@ def _refusing(kind: str, names: tuple[str, ...]) -> dict[str, Callable[..., NoRe
     return dict.fromkeys(names, refuse)
 
 
-_LIST = ("__delitem__", "__iadd__", "__imul__", "__setitem__", "append", "clear", "extend", "insert", "pop")
-_LIST += ("remove", "reverse", "sort")
+_LIST = (
+    "__delitem__", "__iadd__", "__imul__", "__setitem__", "append", "clear", "extend", "insert", "pop", "remove",
+    "reverse", "sort",
+)  # fmt: skip
 _DICT = ("__delitem__", "__ior__", "__setitem__", "clear", "pop", "popitem", "setdefault", "update")
 
 

@@ -338,20 +338,8 @@ def _operation(function: Callable[..., Any], reflected: bool) -> Callable[..., P
 
 
 _REFLECTED = (
-    "add",
-    "sub",
-    "mul",
-    "floordiv",
-    "truediv",
-    "mod",
-    "pow",
-    "lshift",
-    "rshift",
-    "and_",
-    "or_",
-    "xor",
-)
-_REFLECTED += ("matmul",)
+    "add", "sub", "mul", "floordiv", "truediv", "mod", "pow", "lshift", "rshift", "and_", "or_", "xor", "matmul",
+)  # fmt: skip
 for _name in (*_REFLECTED, "eq", "ne", "lt", "gt", "le", "ge", "pos", "neg", "invert"):
     # after the class was made, so that a Proxy is still told by its identity in dictionaries
     setattr(Proxy, f"__{_name.strip('_')}__", _operation(getattr(operator, _name), False))

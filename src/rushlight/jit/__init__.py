@@ -5,8 +5,6 @@ is asked for explicitly. So `script` and `trace` give back what they were given,
 there are no files of scripted modules.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 

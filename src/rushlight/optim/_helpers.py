@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from .. import _api
+from .._api.link import API
 from ..autograd.grad_mode import set_grad_enabled
 from ..core.dtypes import DType, float32, float64, get_default_dtype
 from ..core.modes import MODES
@@ -44,7 +44,7 @@ def _get_value(x: Any) -> Any:
 
 
 def _stack_if_compiling(x: Any) -> Any:
-    return _api.shape.stack(x) if capturing() else x
+    return API.functions[""]["stack"](x) if capturing() else x
 
 
 def _default_to_fused_or_foreach(
@@ -63,9 +63,9 @@ def _view_as_real(params: list[Any], *state_and_grads: list[Any]) -> None:
     """Replace complex tensors in lists by pairs of reals over the same memory."""
     for i, param in enumerate(params):
         if param.is_complex():
-            params[i] = _api.link.view_as_real(param)  # type: ignore[attr-defined]
+            params[i] = API.functions[""]["view_as_real"](param)
             for tensors in state_and_grads:
-                tensors[i] = _api.link.view_as_real(tensors[i])  # type: ignore[attr-defined]
+                tensors[i] = API.functions[""]["view_as_real"](tensors[i])
 
 
 def _to_scalar(x: Any) -> Any:
