@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import operator
 
@@ -320,6 +321,30 @@ def test_sizes_said_by_tensor() -> None:
     shapes[x] = {0: Dim.AUTO}
     run = export(rl.nn.ReLU(), (x,), dynamic_shapes=shapes).module()
     assert run(-rl.ones(6, 2)).shape == (6, 2)
+
+
+@dataclasses.dataclass
+class Batch:
+    x: rl.Tensor
+    scale: float = 2.0
+
+
+def test_data_classes() -> None:
+    class Net(rl.nn.Module):
+        def forward(self, batch):
+            return Batch(batch.x * batch.scale, 1.0)
+
+    with pytest.raises(UserError, match="register_dataclass"):
+        export(Net(), (Batch(rl.ones(2)),))
+    rl.export.register_dataclass(Batch)
+    exported = export(Net(), (Batch(rl.ones(2)),), dynamic_shapes=(None,))
+    made = exported.module()(Batch(rl.arange(2.0)))
+    assert isinstance(made, Batch) and made.x.tolist() == [0, 2] and made.scale == 1
+    assert exported.graph_signature.user_inputs == ("batch_0", 2.0)
+    with pytest.raises(ValueError, match="here is a Batch"):
+        save(exported, io.BytesIO())
+    with pytest.raises(AssertionError, match="Only dataclasses"):
+        rl.export.register_dataclass(int)
 
 
 def test_sizes_that_are_data() -> None:

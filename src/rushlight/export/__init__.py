@@ -6,10 +6,12 @@ without its Python code. Sizes of arguments are fixed, unless `dynamic_shapes` s
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 from ..core.errors import UserError
+from ..core.pytree import register_record
 from ..nn.modules.module import Module
 from . import dynamic_shapes as dynamic_shapes
 from . import exported_program as exported_program
@@ -30,6 +32,7 @@ __all__ = [
     "export",
     "export_for_training",
     "load",
+    "register_dataclass",
     "save",
 ]
 
@@ -59,6 +62,18 @@ def export(
 
 
 export_for_training = export
+
+
+def register_dataclass(cls: type, *, serialized_type_name: str | None = None) -> None:
+    """Have objects of a data class be arguments and results of exported modules: containers of their fields."""
+    if not dataclasses.is_dataclass(cls):
+        raise AssertionError(f"Only dataclasses can be registered with this function: {cls}")
+    names = tuple(field.name for field in dataclasses.fields(cls) if field.init)
+    register_record(
+        cls,
+        lambda value: (names, [getattr(value, name) for name in names]),
+        lambda context, parts: cls(**dict(zip(context, parts, strict=True))),
+    )
 
 
 def default_decompositions() -> dict[Any, Callable[..., Any]]:
