@@ -68,8 +68,8 @@ class Draws(Squares):
 def test_names_and_signatures_are_torchs():
     only_theirs = {name for name in theirs.__all__ if not hasattr(data, name)}
     assert only_theirs == {  # datapipes, deprecated in torch, and its internals
-        "DFIterDataPipe", "DataChunk", "IterDataPipe", "MapDataPipe", "_DatasetKind", "argument_validation",
-        "functional_datapipe", "guaranteed_datapipes_determinism", "non_deterministic", "runtime_validation",
+        "DFIterDataPipe", "DataChunk", "_DatasetKind", "argument_validation", "functional_datapipe",
+        "guaranteed_datapipes_determinism", "non_deterministic", "runtime_validation",
         "runtime_validation_disabled",
     }  # fmt: skip
     for name in set(theirs.__all__) - only_theirs:
