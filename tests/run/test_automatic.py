@@ -14,6 +14,7 @@ import pytest
 import rushlight as rl
 from rushlight import nn
 from rushlight.compiler.graph_breaks import PIECES
+from rushlight.core.modes import MODES
 from rushlight.programs import automatic
 from rushlight.programs.automatic import WARM
 from rushlight.programs.piece_function import MOST_CHANGES
@@ -41,7 +42,8 @@ def model(seed: int = 0) -> nn.Sequential:
 
 def trained(steps: int, change: Callable[[Any, Any, int], Any] = lambda m, o, i: None) -> list[Any]:
     """The losses of some steps, the weights and the state of the optimizer after them."""
-    module = nn.Sequential(model(), nn.BatchNorm1d(2), nn.Dropout(0.25))
+    # the norm comes first: the gradient of a bias before it is 0 but for rounding, which Adam makes large
+    module = nn.Sequential(nn.BatchNorm1d(3), model(), nn.Dropout(0.25))
     optimizer = rl.optim.AdamW(module.parameters(), lr=0.1)
     scheduler = rl.optim.lr_scheduler.StepLR(optimizer, 3)
     generator = rl.Generator().manual_seed(1)
@@ -60,13 +62,13 @@ def trained(steps: int, change: Callable[[Any, Any, int], Any] = lambda m, o, i:
 
 def replace_layer(module: Any, optimizer: Any, i: int) -> None:
     if i == CALLS:
-        module[0][2] = nn.Linear(4, 2)
-        optimizer.add_param_group({"params": list(module[0][2].parameters()), "lr": 0.5})
+        module[1][2] = nn.Linear(4, 2)
+        optimizer.add_param_group({"params": list(module[1][2].parameters()), "lr": 0.5})
 
 
 def freeze(module: Any, optimizer: Any, i: int) -> None:
     if i == CALLS:
-        module[0][0].requires_grad_(False)
+        module[1][0].requires_grad_(False)
 
 
 def evaluate(module: Any, optimizer: Any, i: int) -> None:
@@ -237,3 +239,17 @@ def test_values_that_keep_changing_are_given_up_soon() -> None:
             rl.testing.assert_close(module(rl.ones(5, 3)), module.inner._call_impl(rl.ones(5, 3)) * (1 + i))
     assert len(piece(module).compiled.reasons) == 1 + MOST_CHANGES
     assert piece(module).compiled.eager
+
+
+def test_threads_that_ran_pieces_before_have_no_runner_of_their_own() -> None:
+    automatic.disable()
+    broken = rl.compile(lambda x: print(end="") or model()(x))
+    broken(rl.ones(2, 3))
+    assert MODES.pieces is None
+    automatic.enable()
+    module = model()
+    for _ in range(CALLS):
+        module(rl.ones(2, 3))
+    assert piece(module).runs_compiled
+    automatic.disable()
+    assert MODES.pieces is None

@@ -13,7 +13,7 @@ from ..core.construct import from_numpy
 from ..core.dispatch import AMBIENT
 from ..core.errors import check
 from ..core.lazy import LazyModule
-from ..core.modes import MODES
+from ..core.modes import MODES, run_pieces_by
 from ..core.pytree import tree_map
 from ..core.stance import STANCE, STANCES, set_stance_name
 from ..core.tensor import Tensor
@@ -59,11 +59,8 @@ def disable(
             )
         if not recursive or MODES.pieces is None:
             return fn(*args, **kwargs)
-        saved, MODES.pieces = MODES.pieces, None
-        try:
+        with run_pieces_by(None):
             return fn(*args, **kwargs)
-        finally:
-            MODES.pieces = saved
 
     return uncompiled
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import MethodType
 from typing import Any
 
-from ..core.modes import MODES
+from ..core.modes import run_pieces_by
 
 PIECES = "_pieces"  # where an object has its pieces, by the function that each compiles
 
@@ -22,11 +22,8 @@ Compile = Callable[[Callable[..., Any]], Any]
 
 def in_pieces(function: Callable[..., Any], args: Any, kwargs: Any, compiled: Compile) -> Any:
     """Run a program eagerly but for its pieces, of which `compiled` makes compiled functions."""
-    saved, MODES.pieces = MODES.pieces, _runner(compiled)
-    try:
+    with run_pieces_by(_runner(compiled)):
         return function(*args, **kwargs)
-    finally:
-        MODES.pieces = saved
 
 
 @functools.cache

@@ -6,6 +6,8 @@ Everything that reads or changes these goes through `MODES`; whoever changes one
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -47,6 +49,22 @@ class _Modes(threading.local):
 
 
 MODES = _Modes()
+
+
+@contextmanager
+def run_pieces_by(runner: Any) -> Iterator[None]:
+    """Have `runner` run the modules and steps that this thread meets, or nobody if it is None. Afterwards it is
+    again who it was, or, if the thread had nobody of its own, who it is for all threads."""
+    own = vars(MODES)
+    before = own.get("pieces", own)
+    MODES.pieces = runner
+    try:
+        yield
+    finally:
+        if before is own:
+            del MODES.pieces
+        else:
+            MODES.pieces = before
 
 
 def refuse_in_transform(name: str) -> None:

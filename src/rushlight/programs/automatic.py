@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from ..compiler.graph_breaks import PIECES
 from ..core.lazy import LazyModule
-from ..core.modes import MODES
+from ..core.modes import MODES, run_pieces_by
 from ..nn.modules._compiled import OptimizedModule
 
 _piece_function = LazyModule("rushlight.programs.piece_function")  # and the compiler
@@ -56,11 +56,8 @@ class Piece:
 
 def run_eagerly(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """A call in which nothing is a piece."""
-    saved, MODES.pieces = MODES.pieces, None
-    try:
+    with run_pieces_by(None):
         return function(*args, **kwargs)
-    finally:
-        MODES.pieces = saved
 
 
 def run_piece(owner: Any, method: Callable[..., Any], args: Any, kwargs: Any) -> Any:
