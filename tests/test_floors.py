@@ -20,7 +20,7 @@ PACKAGE = Path(rushlight.__file__).parent
 # From the ground up; a module imports only from its own floor and those before it. Names on one line share a
 # floor. A dotted name is a module that stands lower than the rest of its package.
 FLOORS = [
-    ["logs", "__future__"],
+    ["logs", "__future__", "pages"],
     ["core"],
     ["ops"],
     ["kernels"],
