@@ -20,6 +20,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 EXAMPLES = {
     "compiler": 5,
     "control_flow": 4,
+    "distributed": 1,
     "distributions": 1,
     "graphs": 3,
     "names": 1,

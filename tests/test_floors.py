@@ -22,6 +22,7 @@ PACKAGE = Path(rushlight.__file__).parent
 FLOORS = [
     ["logs", "__future__", "pages"],
     ["core"],
+    ["comm"],  # messages between processes
     ["ops"],
     ["kernels"],
     ["decompositions"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .distributed_c10d import world
+from .groups import world
 
 
 def _verify_param_shape_across_processes(process_group: Any, tensors: list[Any], logger: Any = None) -> None:

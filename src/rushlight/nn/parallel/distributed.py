@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ...distributed.distributed_c10d import world
+from ...distributed.groups import world
 from ..modules.module import Module
 
 __all__ = ["DistributedDataParallel"]

@@ -1,0 +1,26 @@
+"""Collectives in 2 and 4 processes."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def _ranks() -> Any:
+    spec = importlib.util.spec_from_file_location("ranks", Path(__file__).with_name("ranks.py"))
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+ranks = _ranks()
+pytestmark = ranks.needs_mpi
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_collectives(size: int) -> None:
+    ranks.run_all("collectives_program", size)
