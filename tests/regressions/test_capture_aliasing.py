@@ -100,3 +100,25 @@ def test_a6_results_that_share_memory(name, requires_grad):
 @pytest.mark.parametrize("name", COMPLEX)
 def test_a6_complex_results_that_share_memory(name, requires_grad):
     check(COMPLEX[name], rl.complex64, requires_grad)
+
+
+@pytest.mark.parametrize("shape", [(0, 2), (0, 2, 3), (2, 2, 0)])
+@pytest.mark.parametrize("parameters", [True, False])
+def test_statistics_of_no_elements_are_tensors_of_their_own(shape, parameters):
+    def program(compiled):
+        x = rl.zeros(shape).requires_grad_()
+        weight = rl.ones(2).requires_grad_() if parameters else None
+
+        @compiled
+        def f(x, weight):
+            return rl.native_group_norm(
+                x, weight, weight, shape[0], 2, shape[-1] if x.ndim > 2 else 1, 1, 1e-5
+            )
+
+        results = f(x, weight)
+        yield results
+        yield rl.autograd.grad([r.sum() for r in results], [x])
+
+    check_agreement(program)
+    _, mean, rstd = rl.native_group_norm(rl.zeros(2, 2, 0), None, None, 2, 2, 0, 1, 1e-5)
+    assert mean.untyped_storage().data_ptr() != rstd.untyped_storage().data_ptr()

@@ -26,8 +26,9 @@ Parts = tuple[Any, ...]
 def standardized(x: Tensor, dims: Sequence[int], eps: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """x standardized over `dims`, and its mean, rstd and variance with those dimensions of size 1."""
     if x.numel() == 0:
-        none = x.new_zeros([1 if d in dims else size for d, size in enumerate(x.shape)])
-        return x, none, none, none
+        shape = [1 if d in dims else size for d, size in enumerate(x.shape)]
+        mean, rstd, variance = (x.new_zeros(shape) for _ in range(3))
+        return x.clone(), mean, rstd, variance
     variance, mean = run_name("var_mean.correction", x, tuple(dims), 0, True)
     rstd = (variance + eps).rsqrt()
     return (x - mean) * rstd, mean, rstd, variance

@@ -7,6 +7,7 @@ torch itself raises on a sample, there is nothing to compare with, and the sampl
 
 from __future__ import annotations
 
+import itertools
 import types
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -97,9 +98,17 @@ def _check_function(
     case.judge(sample, actual, expected.outcome)
     if memory.changed() and not expected.memory.changed():
         raise Mismatch("an input was written to")
+    if shared := _overlaps(actual) - _overlaps(expected.outcome):
+        raise Mismatch(f"results share memory: {sorted(shared)}")
     record.note("strides differ", stride_differences(actual, expected.outcome))
     pairs = zip(tensor_outcomes(actual), tensor_outcomes(expected.outcome), strict=True)
     record.note("aliasing differs", sum(memory.shares(a) != expected.memory.shares(e) for a, e in pairs))
+
+
+def _overlaps(outcome: Any) -> set[tuple[int, int]]:
+    """The pairs of results that lie in the same memory."""
+    arrays = [(i, t.array) for i, t in enumerate(tensor_outcomes(outcome)) if t.array is not None]
+    return {(i, j) for (i, a), (j, b) in itertools.combinations(arrays, 2) if np.may_share_memory(a, b)}
 
 
 def _check_method(case: Case, method: Callable[..., Any], sample: Sample, expected: _Expected) -> None:

@@ -23,6 +23,7 @@ SWEEPS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("bwd", "gradgrad", "fwad", "adjoint", "jacobian", "hessian"), ("float32", "float64", "complex128")),
     (("vmap", "decomposed"), ("float32", "float64", "complex128", "int64")),
     (("compiled",), ("float32", "float64", "int64", "bool", "bfloat16", "complex64")),
+    (("compiled_bwd",), ("float32",)),
 )
 
 DEFAULT_PATH = Path("tests/conformance/expected.json")
