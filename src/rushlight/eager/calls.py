@@ -32,7 +32,7 @@ WORTH = 0.005  # seconds of NumPy's time after which a kernel is worth compiling
 MOST_BOUND = 256  # signatures that an operator knows; when there are more, it begins anew
 MOST_TENSORS = 192  # of one call, as of an operator over lists; the code of a kernel grows with them
 MOST_KINDS = 256  # of which an operator has kernels; others run on NumPy's
-MOST_KERNELS = 6  # of one kind, for sizes that the others do not serve
+MOST_KERNELS = 8  # of one kind, for sizes that the others do not serve
 MOST_REFUSED = 3  # kinds without a kernel after which an operator that has none at all is left alone
 LARGE = 1 << 14  # elements from which a kernel is bound to sizes that come for the first time
 
@@ -52,7 +52,11 @@ class CallKind:
     def compile(self, op: OpDef, form: Form) -> None:
         """Make a kernel for a form, or note that there is none."""
         try:
-            self.kernels.append(kernels.compile_form(op, form))
+            served = False
+            while not served and len(self.kernels) < MOST_KERNELS:
+                kernel = kernels.compile_form(op, form, len(self.kernels))
+                served = kernel.serves(form) or form.fixed
+                self.kernels.append(kernel)
         except Exception as error:
             self.refuse(op, error)
         self.queued, self.seconds = False, 0.0
@@ -64,7 +68,7 @@ class CallKind:
     def bind(self, op: OpDef, form: Form, arrays: list[Any]) -> Any:
         """A kernel bound to the sizes of a form, if there is one that serves them."""
         try:
-            for kernel in reversed(self.kernels):
+            for kernel in self.kernels:  # in order, whichever call asked for them
                 bound = kernel.bind(form, arrays)
                 if bound is not None:
                     return bound

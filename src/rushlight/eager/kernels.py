@@ -28,6 +28,7 @@ from ..core.dtypes import BY_NUMPY
 from ..core.registry import OpDef
 from ..core.shapes import Spec, contiguous_strides, extent, is_dense
 from ..core.tensor import Tensor, wrap
+from ..logs import logger
 from ..lowering.declare import LibraryCall
 from ..runtime import redzones
 from ..runtime.executable import Executable
@@ -36,6 +37,7 @@ from ..runtime.invoke import NO_GUARDS, Effects, Invoker, Output, Source, availa
 from ..runtime.sized import SizedExecutable
 from .calls import forget
 from .layouts import Form, Operand, Slot
+from .usual_sizes import STAGES, with_usual_sizes
 
 MOST_WORKSPACE = 1 << 28  # bytes that a kernel may keep for temporaries
 
@@ -46,21 +48,28 @@ class Unsuitable(Exception):
     """Why an operator has no kernel for a form: it runs on NumPy's."""
 
 
-def compile_form(op: OpDef, form: Form) -> Kernel:
-    """Compile the kernel of a form. Raises for an operator that cannot have one."""
+def compile_form(op: OpDef, form: Form, stage: int) -> Kernel:
+    """Compile the kernel of a form: with usual sizes or, after all stages of these, with its own. Raises for an
+    operator that cannot have one."""
     if isinstance(op.lowering, LibraryCall):
         raise Unsuitable(op.lowering.reason)
-    leaves = [_example(leaf) if isinstance(leaf, Operand) else leaf for leaf in form.leaves]
-    every = {
-        i: frozenset(range(len(leaf.shape)))
-        for i, leaf in enumerate(form.leaves)
-        if isinstance(leaf, Operand)
-    }
-    loose = {
-        i: dims for i, dims in every.items() if not is_dense(form.leaves[i].shape, form.leaves[i].strides)
-    }
+    usual = None if stage >= STAGES or form.fixed else with_usual_sizes(form.leaves, stage)
+    if usual is not None:
+        try:
+            return _compiled(op, form, usual)
+        except Unsuitable:
+            raise
+        except Exception as error:  # sizes that the arguments of the operator rule out
+            logger("eager").debug("%s: no kernel with usual sizes: %s", op.name, error)
+    return _compiled(op, form, form.leaves)
 
-    changing = NOTHING_CHANGES if form.fixed else Changing(every, loose)
+
+def _compiled(op: OpDef, form: Form, given: Sequence[Any]) -> Kernel:
+    leaves = [_example(leaf) if isinstance(leaf, Operand) else leaf for leaf in given]
+    every = {i: leaf for i, leaf in enumerate(given) if isinstance(leaf, Operand)}
+    dims = {i: frozenset(range(len(leaf.shape))) for i, leaf in every.items()}
+    loose = {i: dims[i] for i, leaf in every.items() if not is_dense(leaf.shape, leaf.strides)}
+    changing = NOTHING_CHANGES if form.fixed else Changing(dims, loose)
 
     def program(*given: Any) -> Any:
         return call(op, _filled(form.arguments, given))
@@ -142,6 +151,10 @@ class Kernel:
             else:
                 raise Unsuitable("it draws random numbers")
         self._kinds = [kind for kind in self._inputs if isinstance(kind, type)]
+
+    def serves(self, form: Form) -> bool:
+        """Whether the guards of the kernel hold for the sizes of a form."""
+        return self._live.holds(self._live.read(form.leaves))
 
     def bind(self, form: Form, arrays: Sequence[np.ndarray]) -> Callable[..., Any] | None:
         """The kernel for a call of this form on arrays like these; None if it does not serve its sizes.

@@ -28,6 +28,7 @@ def write_runner(
 ) -> Runner:
     """The runner of `op`. `allowed` says of a call whether it may be looked at; None: of every call."""
     scope: dict[str, Any] = {
+        "__name__": __name__,  # captures look into functions of others alone
         "reference": reference,
         "native_of": natives.get,
         "meet": meet,
