@@ -129,6 +129,7 @@ CALLBACKS = {
     ("core.determinism", "_on_change"): FORGET,
     ("core.dispatch", "_layers"): "autograd, transforms, autocast and the profiler wrap every operator",
     ("core.dtypes", "_on_default_change"): FORGET,
+    ("core.generator", "_native"): "native code that draws the same numbers is made when there are many",
     ("core.mutation", "before_write"): "a write to a tensor with history",
     ("core.mutation", "prepare"): "as before_write",
     ("core.mutation", "rebase"): "as before_write",

@@ -30,6 +30,7 @@ from ..core import objects, python_dispatch  # noqa: F401
 from ..core.api import attach_methods, build
 from ..core.aten import load_with
 from ..core.lazy import LazyModule
+from ..core.generator import when_drawn
 from ..core.registry import REGISTRY
 from ..core.resolve import when_warm
 
@@ -38,6 +39,8 @@ load_with("prims", "rushlight.decompositions.prims")
 API = build(REGISTRY)
 attach_methods(API)
 _native_dispatch = LazyModule("rushlight.runtime.native_dispatch")
+_random_streams = LazyModule("rushlight.runtime.random_streams")
+when_drawn(1 << 21, lambda: _random_streams.install_in_background())
 _DISPATCH = os.environ.get("RUSHLIGHT_DISPATCH") or "python"
 if _DISPATCH not in ("python", "native"):
     raise ValueError(f"RUSHLIGHT_DISPATCH must be python or native, but it is {_DISPATCH!r}")

@@ -29,6 +29,7 @@ import math
 import operator
 import os
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -302,19 +303,44 @@ def _horner(z: Array, coefficients: list[Any]) -> Array:
 # --- streams ---------------------------------------------------------------------------------------
 
 _CHUNK = _MAX_BLOCKS * 4
+_COST_OF_CALL = 8192  # numbers that take as long as a call does at least
+
+
+# What draws the same numbers natively, once there is such (runtime/random_streams.py): `begin` is called when so many
+# numbers were drawn that this is worth its while.
+_native: dict[str, Callable[..., Any]] = {}
+_draws_left = 0
+
+
+def when_drawn(numbers: int, begin: Callable[[], None]) -> None:
+    """Have `begin` called once about so many numbers were drawn."""
+    global _draws_left
+    _native["begin"], _draws_left = begin, numbers
+
+
+def install_streams(stream: Callable[..., Any]) -> None:
+    """Draw by `stream("rand" or "randn", seed, offset, count, dtype)`, which gives an array, or None."""
+    global _draws_left
+    _native["stream"], _draws_left = stream, 0
 
 
 def rand(seed: int, offset: int, count: int, dtype: DType = float32) -> Array:
     """uniform(philox(seed, offset, ...), dtype) of `count` elements, without the large temporaries."""
-    return _stream(uniform, seed, offset, count, dtype)
+    return _stream("rand", uniform, seed, offset, count, dtype)
 
 
 def randn(seed: int, offset: int, count: int, dtype: DType = float32) -> Array:
     """normal(philox(seed, offset, ...), dtype) of `count` elements, without the large temporaries."""
-    return _stream(normal, seed, offset, count, dtype)
+    return _stream("randn", normal, seed, offset, count, dtype)
 
 
-def _stream(convert: Any, seed: int, offset: int, count: int, dtype: DType) -> Array:
+def _stream(name: str, convert: Any, seed: int, offset: int, count: int, dtype: DType) -> Array:
+    native = _native.get("stream")
+    drawn = None if native is None else native(name, seed, offset, count, dtype)
+    if drawn is not None:
+        return drawn  # type: ignore[no-any-return]
+    if _draws_left > 0:
+        _count_draw(count)
     each = words_per_element(dtype)
     out = np.empty(count, dtype.numpy)
     step = _CHUNK // each
@@ -323,6 +349,13 @@ def _stream(convert: Any, seed: int, offset: int, count: int, dtype: DType) -> A
         words = philox(seed, offset + start * each, (size + size % 2) * each)
         out[start : start + size] = convert(words, dtype)[:size]
     return out
+
+
+def _count_draw(count: int) -> None:
+    global _draws_left
+    _draws_left -= count + _COST_OF_CALL
+    if _draws_left <= 0:
+        _native["begin"]()
 
 
 # --- generator -------------------------------------------------------------------------------------
