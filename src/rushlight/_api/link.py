@@ -29,8 +29,8 @@ finally:
 from ..core import objects, python_dispatch  # noqa: F401
 from ..core.api import attach_methods, build
 from ..core.aten import load_with
-from ..core.lazy import LazyModule
 from ..core.generator import when_drawn
+from ..core.lazy import LazyModule
 from ..core.registry import REGISTRY
 from ..core.resolve import when_warm
 

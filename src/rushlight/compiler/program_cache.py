@@ -67,8 +67,8 @@ def _text(graph: Graph) -> str:
 
 
 def _symbols(symbols: Symbols | None) -> str:
-    """The symbols of its sizes, how large they can be, which code that was compiled before relies on, and about how
-    large they are here, by which its vectors, tiles and parts were chosen."""
+    """The symbols of its sizes, how large they can be, which code that was compiled before relies on, and about
+    how large they are here, by which its vectors, tiles and parts were chosen."""
     if symbols is None:
         return ""
     return " ".join(f"{d.name} {d.low} {d.high} {n.bit_length()}" for d, n in symbols.hints.items())

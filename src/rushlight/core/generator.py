@@ -306,8 +306,8 @@ _CHUNK = _MAX_BLOCKS * 4
 _COST_OF_CALL = 8192  # numbers that take as long as a call does at least
 
 
-# What draws the same numbers natively, once there is such (runtime/random_streams.py): `begin` is called when so many
-# numbers were drawn that this is worth its while.
+# What draws the same numbers natively, once there is such (runtime/random_streams.py): `begin` is called when so
+# many numbers were drawn that this is worth its while.
 _native: dict[str, Callable[..., Any]] = {}
 _draws_left = 0
 
@@ -338,7 +338,7 @@ def _stream(name: str, convert: Any, seed: int, offset: int, count: int, dtype: 
     native = _native.get("stream")
     drawn = None if native is None else native(name, seed, offset, count, dtype)
     if drawn is not None:
-        return drawn  # type: ignore[no-any-return]
+        return drawn
     if _draws_left > 0:
         _count_draw(count)
     each = words_per_element(dtype)

@@ -1,8 +1,8 @@
 """Sizes that kernels are compiled with, whatever those of the first call are.
 
-A kernel serves all sizes, but how it runs (widths of vectors, tiles of products, methods of sorting) is decided by
-the sizes that it is captured with. These are the same for all calls of a kind, so that neither the speed of a kernel
-nor its last bits depend on which call came first.
+A kernel serves all sizes, but how it runs (widths of vectors, tiles of products, methods of sorting) is
+decided by the sizes that it is captured with. These are the same for all calls of a kind, so that neither the
+speed of a kernel nor its last bits depend on which call came first.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 from ..core.shapes import is_dense, memory_order
 from .layouts import Operand
 
-# The largest size and the step to the next one: of rows alone, of matrices, and of dimensions outside of these. What
-# is made for the first serves no long sums, which are taken in parts (schedule/split_reductions.py).
+# The largest size and the step to the next one: of rows alone, of matrices, and of dimensions outside of these.
+# What is made for the first serves no long sums, which are taken in parts (schedule/split_reductions.py).
 ROWS, MATRICES, OUTER = ((4096, 64), (1 << 20, 4096)), ((256, 32), (2048, 64)), (8, 1)
 STAGES = 2
 MOST_SIZES = 6  # that differ; calls with more, as of lists of parameters, keep their own
