@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from types import MethodType
 from typing import Any
 
-from . import dtypes
+from . import documentation, dtypes
 from .convert import LARGEST, NO_MATCH, converted
 from .dispatch import call
 from .dtypes import DType
@@ -194,6 +194,11 @@ def _count_call() -> None:
 
 class Packet:
     """A public name: its overloads and the memory of which call goes where."""
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]
+        """What the function does, read when it is asked for."""
+        return documentation.describe(self)
 
     _fast = _NOTHING  # by the types of the arguments: how a call runs natively
 
