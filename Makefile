@@ -33,6 +33,9 @@ upstream: $(VENV)/.stamp-test
 stubs: $(VENV)/.stamp-base
 	$(BIN)/python -m rushlight.cli.stubs
 
+docstrings: $(VENV)/.stamp-base
+	$(BIN)/python -m rushlight.cli.documentation
+
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

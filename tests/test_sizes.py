@@ -1,7 +1,8 @@
 """Files, functions and parameter lists stay readable.
 
 Parameters that are an operator's arguments, or those of the function or class of the same name in PyTorch, are
-not ours to choose and are not counted.
+not ours to choose and are not counted. The examples of docstrings are not counted either: they are read on
+their own, in the reference, and tests run them.
 """
 
 from __future__ import annotations
@@ -92,6 +93,13 @@ class Function(NamedTuple):
     parameters: list[str]
 
 
+def example_lines(tree: ast.AST) -> int:
+    """How many lines of the docstrings are examples, from the first prompt to the end."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    texts = [ast.get_docstring(node, clean=False) or "" for node in ast.walk(tree) if isinstance(node, kinds)]
+    return sum(text[text.index(">>> ") :].count("\n") for text in texts if ">>> " in text)
+
+
 def paths() -> list[Path]:
     return sorted(PACKAGE.rglob("*.py"))
 
@@ -114,7 +122,8 @@ def functions_in(tree: ast.AST, file: str, inside: tuple[str, ...]) -> Iterator[
             if inside and parameters[:1] in (["self"], ["cls"]):
                 del parameters[0]
             assert node.end_lineno is not None
-            yield Function(f"{file}: {'.'.join(names)}", names, node.end_lineno - node.lineno + 1, parameters)
+            lines = node.end_lineno - node.lineno + 1 - example_lines(node)
+            yield Function(f"{file}: {'.'.join(names)}", names, lines, parameters)
             yield from functions_in(node, file, names)
         elif isinstance(node, ast.ClassDef):
             yield from functions_in(node, file, (*inside, node.name))
@@ -163,7 +172,11 @@ def test_files() -> None:
         found = sorted((ROOT / directory).rglob("*.py"))
         assert found, directory
         files |= {path.relative_to(ROOT).as_posix(): path for path in found}
-    assert not {name for name, path in files.items() if len(path.read_text().splitlines()) > FILE}
+    texts = {name: path.read_text() for name, path in files.items()}
+    long = {name: text for name, text in texts.items() if len(text.splitlines()) > FILE}
+    assert not {
+        name for name, text in long.items() if len(text.splitlines()) - example_lines(ast.parse(text)) > FILE
+    }
 
 
 def test_loose_modules() -> None:

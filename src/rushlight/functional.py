@@ -43,7 +43,12 @@ _CDIST_MODES = {
 
 
 def einsum(*args: Any) -> Tensor:
-    """Sum of products: einsum("ij,jk->ik", a, b), or with sublists einsum(a, [0, 1], b, [1, 2], [0, 2])."""
+    """Sum of products: einsum("ij,jk->ik", a, b), or with sublists einsum(a, [0, 1], b, [1, 2], [0, 2]).
+
+    >>> rl.einsum("ij,jk->ik", rl.ones(2, 3), rl.ones(3, 1))
+    tensor([[3.],
+            [3.]])
+    """
     check(
         len(args) >= 2,
         "einsum: give the equation string and at least one operand, or at least one "
@@ -95,7 +100,12 @@ def _sublist(labels: Sequence[int | EllipsisType]) -> str:
 
 
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) -> Tensor:
-    """Contract the last `dims` dimensions of `a` with the first of `b`, or two given lists of dimensions."""
+    """Contract the last `dims` dimensions of `a` with the first of `b`, or two given lists of dimensions.
+
+    >>> rl.tensordot(rl.ones(2, 3), rl.ones(3, 2), dims=1)
+    tensor([[3., 3.],
+            [3., 3.]])
+    """
     left, right = _contracted_dims(a, b, dims)
     op, args = REGISTRY["tensordot"], (a, b, left, right)
     return call(op, args) if out is None else call_out(op, args, out)
@@ -121,7 +131,11 @@ def _contracted_dims(a: Tensor, b: Tensor, dims: Any) -> tuple[tuple[int, ...], 
 
 
 def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Tensor:
-    """The product of matrices in the order that needs the fewest multiplications."""
+    """The product of matrices in the order that needs the fewest multiplications.
+
+    >>> rl.chain_matmul(rl.ones(1, 2), rl.ones(2, 3), rl.ones(3, 1))
+    tensor([[6.]])
+    """
     given = matrices[0] if len(matrices) == 1 and isinstance(matrices[0], list | tuple) else matrices
     op, args = REGISTRY["chain_matmul"], (tuple(given),)
     return call(op, args) if out is None else call_out(op, args, out)
@@ -130,7 +144,11 @@ def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Tensor:
 def cdist(
     x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary"
 ) -> Tensor:
-    """The p-norm distance between each pair of rows."""
+    """The p-norm distance between each pair of rows.
+
+    >>> rl.cdist(rl.tensor([[0.0, 0.0]]), rl.tensor([[3.0, 4.0]]))
+    tensor([[5.]])
+    """
     check(
         compute_mode in _CDIST_MODES,
         f"{compute_mode} is not a valid value for compute_mode; use one of {', '.join(_CDIST_MODES)}",

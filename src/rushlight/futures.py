@@ -10,7 +10,13 @@ __all__ = ["Future", "collect_all", "wait_all"]
 
 
 class Future:
-    """A value, or an error, that another thread sets."""
+    """A value, or an error, that another thread sets.
+
+    >>> future = rl.futures.Future()
+    >>> future.set_result(3)
+    >>> future.then(lambda f: f.value() + 1).wait()
+    4
+    """
 
     def __init__(self, *, devices: Any = None) -> None:
         self._future: concurrent.futures.Future[Any] = concurrent.futures.Future()
@@ -55,7 +61,13 @@ class Future:
 
 
 def collect_all(futures: list[Future]) -> Future:
-    """A Future whose value is the list of these, once all are done."""
+    """A Future whose value is the list of these, once all are done.
+
+    >>> future = rl.futures.Future()
+    >>> future.set_result(3)
+    >>> [f.value() for f in rl.futures.collect_all([future]).wait()]
+    [3]
+    """
     made = Future()
     left = len(futures)
     if not left:
@@ -73,5 +85,11 @@ def collect_all(futures: list[Future]) -> Future:
 
 
 def wait_all(futures: Iterable[Future]) -> list[Any]:
-    """The values of all, once they are there."""
+    """The values of all, once they are there.
+
+    >>> future = rl.futures.Future()
+    >>> future.set_result(3)
+    >>> rl.futures.wait_all([future])
+    [3]
+    """
     return [future.wait() for future in futures]

@@ -27,7 +27,11 @@ def _get_torch_home() -> str:
 
 
 def get_dir() -> str:
-    """Where models are kept."""
+    """Where models are kept.
+
+    >>> isinstance(rl.hub.get_dir(), str)
+    True
+    """
     return _directory or os.path.join(_get_torch_home(), "hub")
 
 

@@ -71,14 +71,26 @@ _opcheck = LazyModule("rushlight.testing.opcheck")
 
 
 def fallthrough_kernel() -> None:
-    """Given to `Library.impl`: the operator has nothing to do at that key."""
+    """Given to `Library.impl`: the operator has nothing to do at that key.
+
+    >>> rl.library.fallthrough_kernel.__name__
+    'fallthrough_kernel'
+    """
     raise NotImplementedError("fallthrough_kernel() should never be called: it stands for no kernel")
 
 
 def opcheck(
     op: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, **options: Any
 ) -> dict[str, str]:
-    """Whether an operator keeps what its schema and registrations promise: see `testing.opcheck`."""
+    """Whether an operator keeps what its schema and registrations promise: see `testing.opcheck`.
+
+    >>> @rl.library.custom_op("docs::negated", mutates_args=())
+    ... def negated(x: rl.Tensor) -> rl.Tensor:
+    ...     return rl.from_numpy(-x.numpy())
+    >>> _ = negated.register_fake(rl.empty_like)
+    >>> set(rl.library.opcheck(negated, (rl.ones(2),)).values())
+    {'SUCCESS'}
+    """
     found: dict[str, str] = _opcheck.opcheck(op, args, kwargs, **options)
     return found
 
@@ -92,6 +104,12 @@ def pointwise(*schemas: str, lib: Library | None = None, **options: Any) -> Call
     A decorator: `body(ops, *arguments)` computes one element with the instructions of `ops`. It is the eager
     kernel, the shape rule, the batching rule and the loops of compiled programs at once. `options` are those
     of the package's own elementwise operators (core/declare_pointwise.py): promote, dtypes, parameters, check.
+
+    >>> @rl.library.pointwise("docs::cube(Tensor self) -> Tensor")
+    ... def cube(ops, self):
+    ...     return ops.mul(self, ops.mul(self, self))
+    >>> cube(rl.tensor([2.0]))
+    tensor([8.])
     """
     parsed = [parse_schema(text) for text in schemas]
     for schema in parsed:
@@ -121,6 +139,13 @@ class Library:
 
     `kind` is "DEF" for the one library that owns a namespace, "FRAGMENT" for further definitions, "IMPL" for
     kernels of operators that others define, `dispatch_key` the key that is meant where none is said.
+
+    >>> mine = rl.library.Library("docs_library", "FRAGMENT")
+    >>> mine.define("half(Tensor x) -> Tensor")
+    'half'
+    >>> mine.impl("half", lambda x: x / 2)
+    >>> rl.ops.docs_library.half(rl.ones(2))
+    tensor([0.5000, 0.5000])
     """
 
     _owned: ClassVar[set[str]] = set()
@@ -299,6 +324,11 @@ def define(
     """A new operator "namespace::name" of the schema "(Tensor x) -> Tensor".
 
     As `define(library, "name(Tensor x) -> Tensor")` a decorator of its kernel.
+
+    >>> rl.library.define("docs_define::third", "(Tensor x) -> Tensor")
+    >>> rl.library.impl("docs_define::third", "default", lambda x: x / 3)
+    >>> rl.ops.docs_define.third(rl.tensor([6.0]))
+    tensor([2.])
     """
     if isinstance(qualname, Library):
         name = qualname.define(schema, alias_analysis, tags=tags)
@@ -329,6 +359,11 @@ def impl(qualname: Any, types: Any, func: Any = None, *, lib: Library | None = N
     """A kernel of an operator, for dispatch keys or for devices ("cpu", "default" for all).
 
     As `impl(library, "name", key)` a decorator.
+
+    >>> rl.library.define("docs_impl::quarter", "(Tensor x) -> Tensor")
+    >>> rl.library.impl("docs_impl::quarter", "default", lambda x: x / 4)
+    >>> rl.ops.docs_impl.quarter(rl.tensor([8.0]))
+    tensor([2.])
     """
     if isinstance(qualname, Library):
         name, key = types, func or ""
@@ -381,7 +416,15 @@ def register_fake(
     allow_override: bool = False,
     _stacklevel: int = 1,
 ) -> Any:
-    """What an operator does with tensors without data; with it a compiled program keeps the operator."""
+    """What an operator does with tensors without data; with it a compiled program keeps the operator.
+
+    >>> @rl.library.custom_op("docs::same", mutates_args=())
+    ... def same(x: rl.Tensor) -> rl.Tensor:
+    ...     return x.clone()
+    >>> _ = rl.library.register_fake("docs::same", rl.empty_like)
+    >>> same(rl.ones(2, device="meta")).shape
+    rushlight.Size([2])
+    """
     if func is None:
         return lambda function: register_fake(op, function, lib=lib, allow_override=allow_override)
     custom = operators.find(op)
@@ -419,7 +462,15 @@ def register_kernel(
     *,
     lib: Library | None = None,
 ) -> Any:
-    """A kernel of an operator for some devices, None for all."""
+    """A kernel of an operator for some devices, None for all.
+
+    >>> @rl.library.custom_op("docs::fifth", mutates_args=(), device_types="meta")
+    ... def fifth(x: rl.Tensor) -> rl.Tensor:
+    ...     return rl.empty_like(x)
+    >>> _ = rl.library.register_kernel("docs::fifth", "cpu", lambda x: x / 5)
+    >>> fifth(rl.tensor([10.0]))
+    tensor([2.])
+    """
     if func is None:
         return lambda function: register_kernel(op, device_types, function, lib=lib)
     custom = operators.find(op)
@@ -440,6 +491,18 @@ def register_autograd(
     setup_context: Callable[..., Any] | None = None,
     lib: Library | None = None,
 ) -> None:
+    """The backward of an operator: a function of the gradient, and one that saves what it needs.
+
+    >>> @rl.library.custom_op("docs::squared", mutates_args=())
+    ... def squared(x: rl.Tensor) -> rl.Tensor:
+    ...     return rl.from_numpy(x.numpy() ** 2)
+    >>> rl.library.register_autograd("docs::squared", lambda ctx, grad: 2 * grad * ctx.saved_tensors[0],
+    ... setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs))
+    >>> x = rl.tensor([3.0], requires_grad=True)
+    >>> squared(x).backward()
+    >>> x.grad
+    tensor([6.])
+    """
     custom = operators.find(op)
     set_autograd(custom, backward, setup_context)
     if lib is not None:
@@ -447,6 +510,15 @@ def register_autograd(
 
 
 def register_vmap(op: Any, func: Callable[..., Any] | None = None, /, *, lib: Library | None = None) -> Any:
+    """How an operator runs over a batch: a function of `info`, `in_dims` and the arguments.
+
+    >>> @rl.library.custom_op("docs::tripled", mutates_args=())
+    ... def tripled(x: rl.Tensor) -> rl.Tensor:
+    ...     return rl.from_numpy(x.numpy() * 3)
+    >>> _ = rl.library.register_vmap("docs::tripled", lambda info, in_dims, x: (tripled(x), in_dims[0]))
+    >>> rl.vmap(tripled)(rl.ones(2))
+    tensor([3., 3.])
+    """
     custom = operators.find(op)
     if func is None:
         return lambda function: register_vmap(op, function, lib=lib)

@@ -30,7 +30,11 @@ __all__ = [
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
-    """Whether some of the arguments decide what functions do with them."""
+    """Whether some of the arguments decide what functions do with them.
+
+    >>> rl.overrides.has_torch_function([rl.ones(1)])
+    False
+    """
     if MODES.plain == ONCE:
         MODES.plain = False
         return False
@@ -38,10 +42,20 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
 
 
 def has_torch_function_unary(arg: Any) -> bool:
+    """Whether one argument overrides functions.
+
+    >>> rl.overrides.has_torch_function_unary(rl.ones(1))
+    False
+    """
     return has_torch_function((arg,))
 
 
 def has_torch_function_variadic(*args: Any) -> bool:
+    """Whether any of the arguments overrides functions.
+
+    >>> rl.overrides.has_torch_function_variadic(rl.ones(1), 2)
+    False
+    """
     return has_torch_function(args)
 
 
@@ -91,16 +105,29 @@ def enable_reentrant_dispatch() -> Iterator[None]:
 
 
 def is_tensor_like(inp: Any) -> bool:
-    """Whether functions of tensors take it: a tensor, or an object with `__torch_function__`."""
+    """Whether functions of tensors take it: a tensor, or an object with `__torch_function__`.
+
+    >>> rl.overrides.is_tensor_like(rl.ones(1))
+    True
+    """
     return isinstance(inp, Tensor) or hasattr(inp, "__torch_function__")
 
 
 def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
+    """Whether a function is a method or property of Tensor.
+
+    >>> rl.overrides.is_tensor_method_or_property(rl.Tensor.add)
+    True
+    """
     return func in API.methods.values() or getattr(Tensor, getattr(func, "__name__", ""), None) is func
 
 
 def resolve_name(f: Any) -> str | None:
-    """The public name of a function, such as 'rushlight.add'."""
+    """The public name of a function, such as 'rushlight.add'.
+
+    >>> rl.overrides.resolve_name(rl.Tensor.add)
+    'rushlight.Tensor.add'
+    """
     for namespace, functions in API.functions.items():
         for name, packet in functions.items():
             if packet is f:

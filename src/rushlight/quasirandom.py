@@ -25,7 +25,13 @@ _qmc = LazyModule("scipy.stats.qmc")
 
 
 class SobolEngine:
-    """Draws points of a Sobol sequence, scrambled by random linear maps of their bits and a random shift."""
+    """Draws points of a Sobol sequence, scrambled by random linear maps of their bits and a random shift.
+
+    >>> rl.quasirandom.SobolEngine(2).draw(3)
+    tensor([[0.0000, 0.0000],
+            [0.5000, 0.5000],
+            [0.7500, 0.2500]])
+    """
 
     MAXBIT = 30
     MAXDIM = 21201

@@ -72,7 +72,11 @@ _serialization_tls = threading.local()  # what `skip_data` says in this thread
 
 
 class LoadEndianness(enum.Enum):
-    """The byte order of numbers in files that do not say it."""
+    """The byte order of numbers in files that do not say it.
+
+    >>> rl.serialization.LoadEndianness.NATIVE.name
+    'NATIVE'
+    """
 
     NATIVE = 1
     LITTLE = 2
@@ -87,6 +91,10 @@ MAP_LOCATION = Callable[[Any, str], Any] | device | str | dict[str, str] | None
 
 
 def get_default_load_endianness() -> LoadEndianness | None:
+    """The order of bytes that `load` takes files to have that do not say.
+
+    >>> rl.serialization.get_default_load_endianness()
+    """
     return _endianness[0]
 
 
@@ -98,6 +106,11 @@ def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
 
 
 def get_default_mmap_options() -> int:
+    """The flags that `load(mmap=True)` maps files with.
+
+    >>> isinstance(rl.serialization.get_default_mmap_options(), int)
+    True
+    """
     return _mmap_flag[0]
 
 
@@ -124,7 +137,11 @@ class set_default_mmap_options:
 
 
 class skip_data:
-    """Within it `save` makes room for the bytes of tensors and leaves it to the program to write them."""
+    """Within it `save` makes room for the bytes of tensors and leaves it to the program to write them.
+
+    >>> with rl.serialization.skip_data():
+    ...     pass
+    """
 
     def __init__(self, materialize_fake_tensors: bool = False) -> None:
         if materialize_fake_tensors:
@@ -151,6 +168,12 @@ def save(
     """Write `obj` to a path, atomically, or to a binary file.
 
     Another pickle module or protocol, or the older format, makes even plain data a pickle.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> rl.save({"weight": rl.ones(2)}, file)
+    >>> file.tell() > 0
+    True
     """
     module = None if pickle_module is pickle else pickle_module
     if isinstance(f, str | bytes | os.PathLike):
@@ -252,6 +275,13 @@ def load(
     device: on "meta" only shapes and dtypes are read. `weights_only` is True unless a `pickle_module` is
     given: tensors and plain containers are built, and objects of classes that `add_safe_globals` named; with
     False the file may run any code. `mmap` maps the file instead of reading it.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> rl.save({"weight": rl.ones(2)}, file)
+    >>> _ = file.seek(0)
+    >>> rl.load(file)
+    {'weight': tensor([1., 1.])}
     """
     if getattr(_serialization_tls, "skip_data", False):
         raise RuntimeError(
@@ -391,7 +421,11 @@ register_package(22, lambda storage: "meta" if storage.device.type == "meta" els
 
 
 def location_tag(storage: Any) -> str:
-    """The name of the place of a storage, as files have it."""
+    """The name of the place of a storage, as files have it.
+
+    >>> rl.serialization.location_tag(rl.ones(1).untyped_storage())
+    'cpu'
+    """
     for _, tagger, _ in _packages:
         location = tagger(storage)
         if location:

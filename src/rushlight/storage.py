@@ -120,7 +120,7 @@ def _legacy_storage(dtype: DType, name: str) -> Any:
         {
             "_dtype": dtype,
             "__module__": "rushlight",
-            "__doc__": f"Storages of {dtype.name}.",
+            "__doc__": f"Storages of {dtype.name}.\n\n>>> rl.{name}(2).size()\n2\n",
             "is_cuda": False,
         },
     )
@@ -132,7 +132,11 @@ LEGACY_STORAGES: dict[str, Any] = {kind.__name__: kind for kind in LEGACY}
 
 
 def is_storage(obj: Any) -> bool:
-    """Whether `obj` is the memory of a tensor."""
+    """Whether `obj` is the memory of a tensor.
+
+    >>> rl.is_storage(rl.ones(1).untyped_storage())
+    True
+    """
     return isinstance(obj, UntypedStorage | TypedStorage)
 
 

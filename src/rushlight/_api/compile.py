@@ -49,6 +49,10 @@ def compile(
     `options`: {"use_cache": False} compiles anew what was compiled before, in this process or on disk.
 
     Without `model` it is a decorator: `@rushlight.compile(fullgraph=True)`.
+
+    >>> f = rl.compile(lambda x: (x * 2).sin().sum())
+    >>> f(rl.zeros(3))
+    tensor(0.)
     """
     use_cache = _checked(fullgraph, dynamic, backend, mode, options)
     if model is None:
@@ -114,14 +118,25 @@ def _checked(fullgraph: bool, dynamic: Any, backend: Any, mode: Any, options: An
 def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Every stage of compiling `function` for a call with these arguments, as text, with times and bytes
     moved.
+
+    >>> "sin" in str(rl.explain(lambda x: x.sin().sum(), rl.ones(3)))
+    True
     """
     return LazyModule("rushlight.compiler.explain").explain(function, *args, **kwargs)
 
 
 def set_num_threads(number: int) -> None:
-    """How many threads compiled functions use."""
+    """How many threads compiled functions use.
+
+    >>> rl.set_num_threads(rl.get_num_threads())
+    """
     LazyModule("rushlight.runtime.threads").pool().resize(number)
 
 
 def get_num_threads() -> int:
+    """How many threads compiled functions use.
+
+    >>> rl.get_num_threads() >= 1
+    True
+    """
     return int(LazyModule("rushlight.runtime.threads").pool().size)

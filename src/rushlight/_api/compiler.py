@@ -23,17 +23,30 @@ _module = LazyModule("rushlight.nn.modules.module")
 
 
 def is_compiling() -> bool:
-    """Whether the program is being captured: what runs now is recorded, on tensors without data."""
+    """Whether the program is being captured: what runs now is recorded, on tensors without data.
+
+    >>> rl.compiler.is_compiling()
+    False
+    """
     trace = AMBIENT.trace
     return trace is not None and getattr(trace, "reason", None) is None
 
 
 def is_dynamo_compiling() -> bool:
+    """Whether a function is being captured; the same as `is_compiling` here.
+
+    >>> rl.compiler.is_dynamo_compiling()
+    False
+    """
     return is_compiling()
 
 
 def is_exporting() -> bool:
-    """Whether a program is being captured to be written to a file, which rushlight does not do."""
+    """Whether a program is being captured to be written to a file, which rushlight does not do.
+
+    >>> rl.compiler.is_exporting()
+    False
+    """
     return False
 
 
@@ -43,6 +56,9 @@ def disable(
     """`fn`, never compiled: a captured program that calls it is left there and goes on eagerly, or is refused
     under fullgraph=True, with `reason`. Of a module it is the forward that is so. If not `recursive`, modules
     that `fn` calls may still be compiled on their own. Without `fn` it is a decorator.
+
+    >>> rl.compiler.disable(lambda x: x + 1)(rl.ones(2))
+    tensor([2., 2.])
     """
     if fn is None:
         return lambda function: disable(function, recursive, reason=reason)
@@ -66,7 +82,10 @@ def disable(
 
 
 def reset() -> None:
-    """Forget every compiled form: the next calls compile anew."""
+    """Forget every compiled form: the next calls compile anew.
+
+    >>> rl.compiler.reset()
+    """
     for forget in _on_reset:
         forget()
 
@@ -80,13 +99,21 @@ def on_reset(forget: Callable[[], None]) -> None:
 
 
 def list_backends(exclude_tags: Sequence[str] | None = ("debug", "experimental")) -> list[str]:
-    """The names that `compile(backend=)` takes; those that compile nothing are for debugging."""
+    """The names that `compile(backend=)` takes; those that compile nothing are for debugging.
+
+    >>> isinstance(rl.compiler.list_backends(), list)
+    True
+    """
     debugging = () if exclude_tags is not None and "debug" in exclude_tags else UNCOMPILED
     return sorted((*NATIVE, *debugging))
 
 
 def allow_in_graph(fn: Any) -> Any:
-    """`fn` itself (or a list of functions): capture records the operators of any function, whatever its code."""
+    """`fn` itself (or a list of functions): capture records the operators of any function, whatever its code.
+
+    >>> rl.compiler.allow_in_graph(rl.sin) is rl.sin
+    True
+    """
     if isinstance(fn, list | tuple):
         return [allow_in_graph(each) for each in fn]
     check(callable(fn), "allow_in_graph expects a callable", AssertionError)
@@ -94,7 +121,12 @@ def allow_in_graph(fn: Any) -> Any:
 
 
 def assume_constant_result(fn: Any) -> Any:
-    """`fn` itself: it runs when a program is captured, and what it gives is part of the captured program."""
+    """`fn` itself: it runs when a program is captured, and what it gives is part of the captured program.
+
+    >>> three = rl.compiler.assume_constant_result(lambda: 3)
+    >>> rl.compile(lambda x: x * three())(rl.ones(2))
+    tensor([3., 3.])
+    """
     return fn
 
 
@@ -159,6 +191,9 @@ class set_stance:
 def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
     """A function of tensors, of a function of NumPy arrays: tensors among its arguments become arrays over the
     same memory, arrays among its results tensors. It reads values, so that a captured program breaks there.
+
+    >>> rl.compiler.wrap_numpy(lambda x: np.square(x))(rl.tensor([3.0]))
+    tensor([9.])
     """
 
     @functools.wraps(fn)
@@ -224,4 +259,7 @@ def _check_signatures(original: Callable[..., Any], traceable: Callable[..., Any
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Nothing: there are no CUDA graphs here, whose memory another step could take over."""
+    """Nothing: there are no CUDA graphs here, whose memory another step could take over.
+
+    >>> rl.compiler.cudagraph_mark_step_begin()
+    """

@@ -35,7 +35,12 @@ __all__ = [
 
 @tensor_method
 def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
-    """The positions of the nonzero elements: one row each, or with `as_tuple` a tensor per dimension."""
+    """The positions of the nonzero elements: one row each, or with `as_tuple` a tensor per dimension.
+
+    >>> rl.nonzero(rl.tensor([0, 3, 4]))
+    tensor([[1],
+            [2]])
+    """
     if as_tuple:
         return run_name("nonzero_numpy", input)
     if out is not None:
@@ -43,8 +48,8 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
     return run_name("nonzero", input)
 
 
-def _from_method(name: str, doc: str) -> Any:
-    """The function that calls a method of Tensor."""
+def _from_method(name: str, doc: str, of_ones: Any) -> Any:
+    """The function that calls a method of Tensor; what it gives for `ones(2)` is the example of its docstring."""
 
     def function(input: Tensor) -> Any:
         if not isinstance(input, Tensor):
@@ -54,21 +59,25 @@ def _from_method(name: str, doc: str) -> Any:
         return getattr(input, name)()
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
+    function.__doc__ = f"{doc}\n\n>>> rl.{name}(rl.ones(2))\n{of_ones}\n"
     return function
 
 
-is_complex = _from_method("is_complex", "Whether the dtype is complex.")
-is_conj = _from_method("is_conj", "Whether the values are to be read as conjugated.")
-is_floating_point = _from_method("is_floating_point", "Whether the dtype is a real floating one.")
-is_inference = _from_method("is_inference", "Whether the tensor was made in inference mode.")
-is_neg = _from_method("is_neg", "Whether the values are to be read as negated.")
-is_signed = _from_method("is_signed", "Whether the dtype has negative values.")
-numel = _from_method("numel", "The number of elements.")
+is_complex = _from_method("is_complex", "Whether the dtype is complex.", False)
+is_conj = _from_method("is_conj", "Whether the values are to be read as conjugated.", False)
+is_floating_point = _from_method("is_floating_point", "Whether the dtype is a real floating one.", True)
+is_inference = _from_method("is_inference", "Whether the tensor was made in inference mode.", False)
+is_neg = _from_method("is_neg", "Whether the values are to be read as negated.", False)
+is_signed = _from_method("is_signed", "Whether the dtype has negative values.", True)
+numel = _from_method("numel", "The number of elements.", 2)
 
 
 def is_tensor(obj: Any) -> bool:
-    """Whether `obj` is a tensor."""
+    """Whether `obj` is a tensor.
+
+    >>> rl.is_tensor([1, 2])
+    False
+    """
     return isinstance(obj, Tensor)
 
 
@@ -112,17 +121,29 @@ def new(self: Tensor, *args: Any, size: Any = None, device: Any = None) -> Tenso
 
 
 def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
-    """Scale those rows of `input` named by `indices` whose norm is above `max_norm` down to it, in place."""
+    """Scale those rows of `input` named by `indices` whose norm is above `max_norm` down to it, in place.
+
+    >>> rl.embedding_renorm_(rl.tensor([[3.0, 4.0]]), rl.tensor([0]), 1.0, 2.0)
+    tensor([[0.6000, 0.8000]])
+    """
     return call_inplace(REGISTRY["embedding_renorm"], (input, indices, float(max_norm), float(norm_type)))
 
 
 def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
-    """Give `input` the shape of another tensor, in place."""
+    """Give `input` the shape of another tensor, in place.
+
+    >>> rl.resize_as_(rl.ones(2), rl.ones(1, 2)).shape
+    rushlight.Size([1, 2])
+    """
     return input.resize_as_(the_template, memory_format=memory_format)
 
 
 def zero_(input: Tensor) -> Tensor:
-    """Fill `input` with zeros, in place."""
+    """Fill `input` with zeros, in place.
+
+    >>> rl.zero_(rl.ones(2))
+    tensor([0., 0.])
+    """
     return input.zero_()
 
 
@@ -134,7 +155,11 @@ def unique(
     return_counts: bool = False,
     dim: int | None = None,
 ) -> Any:
-    """The different values (slices along `dim`), in ascending order; inverse and counts if asked for."""
+    """The different values (slices along `dim`), in ascending order; inverse and counts if asked for.
+
+    >>> rl.unique(rl.tensor([3, 1, 3]), return_counts=True)
+    (tensor([1, 3]), tensor([1, 2]))
+    """
     if dim is None:
         outputs = run_name("_unique2", input, sorted, return_inverse, return_counts)
     else:
@@ -146,7 +171,11 @@ def unique(
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
-    """The first of every run of equal values (slices along `dim`); inverse and counts only if asked for."""
+    """The first of every run of equal values (slices along `dim`); inverse and counts only if asked for.
+
+    >>> rl.unique_consecutive(rl.tensor([1, 1, 2, 1]))
+    tensor([1, 2, 1])
+    """
     outputs = run_name("unique_consecutive", input, return_inverse, return_counts, dim)
     return _asked(outputs, return_inverse, return_counts)
 

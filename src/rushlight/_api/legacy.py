@@ -23,7 +23,11 @@ _empty = API.functions[""]["empty"]
 
 
 class tensortype(type):
-    """The type of `LongTensor` and its like."""
+    """The type of `LongTensor` and its like.
+
+    >>> isinstance(rl.LongTensor, rl.tensortype)
+    True
+    """
 
     dtype: DType
     is_cuda = is_sparse = is_xpu = False
@@ -85,7 +89,10 @@ def _tensor_type(name: str, dtype: DType) -> tensortype:
             "__new__": new,
             "dtype": dtype,
             "__module__": "rushlight",
-            "__doc__": f"Tensors of {dtype.name} in memory of the processor.",
+            "__doc__": (
+                f"Tensors of {dtype.name} in memory of the processor.\n\n"
+                f">>> rl.{name}([1, 0]).dtype\nrushlight.{dtype.name}\n"
+            ),
         },
     )
 
@@ -103,7 +110,10 @@ BoolTensor = _tensor_type("BoolTensor", dtypes.bool_)
 
 
 def set_default_tensor_type(t: Any) -> None:
-    """Make `t`, such as DoubleTensor or its name, decide the default dtype."""
+    """Make `t`, such as DoubleTensor or its name, decide the default dtype.
+
+    >>> rl.set_default_tensor_type(rl.FloatTensor)
+    """
     warn_once(
         "set_default_tensor_type() is deprecated as of PyTorch 2.1, please use "
         "torch.set_default_dtype() and set_default_device()",
@@ -145,7 +155,13 @@ _tensor_classes = set(_TENSOR_TYPES)
 
 
 def set_default_device(device: Any) -> None:
-    """Put tensors that functions make on `device`, unless they are told another; None is the processor."""
+    """Put tensors that functions make on `device`, unless they are told another; None is the processor.
+
+    >>> rl.set_default_device("meta")
+    >>> rl.ones(2).device
+    device(type='meta')
+    >>> rl.set_default_device(None)
+    """
     chosen = None if device is None else _as_device(device)
     rest = MODES.devices[1:] if MODES.default_device else MODES.devices
     MODES.default_device = chosen is not None
@@ -153,6 +169,11 @@ def set_default_device(device: Any) -> None:
 
 
 def get_default_device() -> device:
+    """The device of tensors that functions make.
+
+    >>> rl.get_default_device()
+    device(type='cpu')
+    """
     return MODES.devices[-1] if MODES.devices else _as_device("cpu")
 
 

@@ -28,7 +28,11 @@ def norm(
     out: Tensor | None = None,
     dtype: DType | None = None,
 ) -> Tensor:
-    """The vector norm of order `p` over `dim` (all if None); 'fro' is order 2, 'nuc' the matrix norm."""
+    """The vector norm of order `p` over `dim` (all if None); 'fro' is order 2, 'nuc' the matrix norm.
+
+    >>> rl.norm(rl.tensor([3.0, 4.0]))
+    tensor(5.)
+    """
     dims = None if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
     check(
         not isinstance(p, str) or p in ("fro", "nuc"),

@@ -60,19 +60,36 @@ def _flag(value: Any, name: str) -> bool:
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
     """Refuse operators that PyTorch has no deterministic implementation of, or warn of them with `warn_only`,
-    and fill uninitialised memory (utils.deterministic). Results are the same in every run in any case."""
+    and fill uninitialised memory (utils.deterministic). Results are the same in every run in any case.
+
+    >>> rl.use_deterministic_algorithms(False)
+    """
     set_determinism(enabled=_flag(mode, "'mode' (position 1)"), warn_only=_flag(warn_only, "'warn_only'"))
 
 
 def are_deterministic_algorithms_enabled() -> bool:
+    """Whether operators that are not deterministic are refused.
+
+    >>> rl.are_deterministic_algorithms_enabled()
+    False
+    """
     return DETERMINISM.enabled
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """Whether operators that are not deterministic only warn.
+
+    >>> rl.is_deterministic_algorithms_warn_only_enabled()
+    False
+    """
     return DETERMINISM.warn_only
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """Sets what `get_deterministic_debug_mode` tells, as number or "default", "warn", "error".
+
+    >>> rl.set_deterministic_debug_mode("default")
+    """
     if not isinstance(debug_mode, int | str):
         raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
     if debug_mode not in (0, 1, 2, *_MODES):
@@ -85,11 +102,19 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_deterministic_debug_mode() -> int:
+    """0, 1 or 2: operators that are not deterministic run, warn or are refused.
+
+    >>> rl.get_deterministic_debug_mode()
+    0
+    """
     return 0 if not DETERMINISM.enabled else 1 if DETERMINISM.warn_only else 2
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Whatever is allowed, products of float32 have all of its digits."""
+    """Whatever is allowed, products of float32 have all of its digits.
+
+    >>> rl.set_float32_matmul_precision("highest")
+    """
     if precision not in ("highest", "high", "medium"):
         raise RuntimeError(
             f"Float32MatmulPrecision should be one of 'highest', 'high', 'medium', but got {precision!r}"
@@ -98,30 +123,56 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def get_float32_matmul_precision() -> str:
+    """The precision of float32 products: "highest" unless it was changed.
+
+    >>> rl.get_float32_matmul_precision()
+    'highest'
+    """
     return _settings.precision
 
 
 def set_flush_denormal(mode: bool) -> bool:
-    """Denormal numbers are kept: flushing them is not supported, which False says."""
+    """Denormal numbers are kept: flushing them is not supported, which False says.
+
+    >>> rl.set_flush_denormal(False)
+    False
+    """
     return False
 
 
 def set_warn_always(b: bool) -> None:
+    """Whether warnings shall come every time rather than once.
+
+    >>> rl.set_warn_always(False)
+    """
     WARNINGS.always = bool(b)
 
 
 def is_warn_always_enabled() -> bool:
+    """Whether warnings come every time rather than once.
+
+    >>> rl.is_warn_always_enabled()
+    False
+    """
     return WARNINGS.always
 
 
 def set_num_interop_threads(number: int) -> None:
-    """Operators do not run beside each other; the number is kept."""
+    """Operators do not run beside each other; the number is kept.
+
+    >>> rl.set_num_interop_threads(1)
+    """
     if number <= 0:
         raise RuntimeError(f"Expected a positive number of threads, but got {number}")
     _settings.interop_threads = int(number)
 
 
 def get_num_interop_threads() -> int:
+    """How many operators may run beside each other.
+
+    >>> rl.get_num_interop_threads() >= 1
+    True
+    """
     return _settings.interop_threads
 
 
@@ -130,39 +181,78 @@ def get_num_interop_threads() -> int:
 
 
 def sym_int(a: Any) -> int:
+    """A number as int, also where it is symbolic.
+
+    >>> rl.sym_int(2.7)
+    2
+    """
     return a if is_size(a) else math.trunc(a)
 
 
 def sym_float(a: Any) -> float:
+    """A number as float, also where it is symbolic.
+
+    >>> rl.sym_float(2)
+    2.0
+    """
     return a * 1.0 if is_size(a) else float(a)
 
 
 def sym_not(a: Any) -> Any:
+    """The opposite of a truth value, also where it is symbolic.
+
+    >>> rl.sym_not(True)
+    False
+    """
     return a.negated() if type(a) is SizeTruth else not a
 
 
 def sym_max(a: Any, b: Any) -> Any:
-    """The larger number, a float if one of them is."""
+    """The larger number, a float if one of them is.
+
+    >>> rl.sym_max(1, 2.0)
+    2.0
+    """
     if isinstance(a, float) or isinstance(b, float):
         return float(max(a, b))
     return derived_size("max", a, b)
 
 
 def sym_min(a: Any, b: Any) -> Any:
+    """The smaller number, a float if one of them is.
+
+    >>> rl.sym_min(1, 2.0)
+    1.0
+    """
     if isinstance(a, float) or isinstance(b, float):
         return float(min(a, b))
     return derived_size("min", a, b)
 
 
 def sym_ite(b: Any, t: Any, f: Any) -> Any:
+    """The second argument if the first holds, else the third.
+
+    >>> rl.sym_ite(True, 1, 2)
+    1
+    """
     if type(b) is SizeTruth:
         return chosen_size(b, t, f)
     return t if b else f
 
 
 def sym_sqrt(a: Any) -> float:
+    """Square root of a number, also where it is symbolic.
+
+    >>> rl.sym_sqrt(9)
+    3.0
+    """
     return number_of_size(math.sqrt, "math.sqrt({})", a) if is_size(a) else math.sqrt(a)
 
 
 def sym_sum(args: Iterable[Any]) -> Any:
+    """Sum of numbers, also where they are symbolic.
+
+    >>> rl.sym_sum([1, 2, 3])
+    6
+    """
     return sum(args)

@@ -42,7 +42,11 @@ def _tensors(tensors: tuple[Any, ...], name: str) -> tuple[Tensor, ...]:
 
 
 def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """Parts of `tensor` along `dim`: of one size (the last may be smaller), or of the sizes listed."""
+    """Parts of `tensor` along `dim`: of one size (the last may be smaller), or of the sizes listed.
+
+    >>> rl.split(rl.arange(5), 2)
+    (tensor([0, 1]), tensor([2, 3]), tensor([4]))
+    """
     return tensor.split(split_size_or_sections, dim)
 
 
@@ -54,28 +58,49 @@ def _atleast(count: int, tensors: tuple[Any, ...]) -> Any:
 
 
 def atleast_1d(*tensors: Any) -> Any:
-    """Each tensor as a view with at least one dimension."""
+    """Each tensor as a view with at least one dimension.
+
+    >>> rl.atleast_1d(rl.tensor(1.0))
+    tensor([1.])
+    """
     return _atleast(1, tensors)
 
 
 def atleast_2d(*tensors: Any) -> Any:
-    """Each tensor as a view with at least two dimensions."""
+    """Each tensor as a view with at least two dimensions.
+
+    >>> rl.atleast_2d(rl.tensor([1.0, 2.0]))
+    tensor([[1., 2.]])
+    """
     return _atleast(2, tensors)
 
 
 def atleast_3d(*tensors: Any) -> Any:
-    """Each tensor as a view with at least three dimensions."""
+    """Each tensor as a view with at least three dimensions.
+
+    >>> rl.atleast_3d(rl.tensor([1.0, 2.0])).shape
+    rushlight.Size([1, 2, 1])
+    """
     return _atleast(3, tensors)
 
 
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
-    """The tensors as views of their common broadcast shape."""
+    """The tensors as views of their common broadcast shape.
+
+    >>> a, b = rl.broadcast_tensors(rl.ones(2, 1), rl.ones(3))
+    >>> a.shape
+    rushlight.Size([2, 3])
+    """
     given = _tensors(tensors, "broadcast_tensors")
     return run_name("broadcast_tensors", given)
 
 
 def broadcast_shapes(*given: Any) -> Size:
-    """The shape that tensors of these shapes (sequences of sizes, or single sizes) broadcast to."""
+    """The shape that tensors of these shapes (sequences of sizes, or single sizes) broadcast to.
+
+    >>> rl.broadcast_shapes((2, 1), (3,))
+    rushlight.Size([2, 3])
+    """
     listed = [(shape,) if isinstance(shape, int) else tuple(shape) for shape in given]
     for shape in listed:
         check(
@@ -87,7 +112,13 @@ def broadcast_shapes(*given: Any) -> Size:
 
 
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
-    """Coordinate grids of the given axes, as views; `indexing` is "ij" (the default) or "xy"."""
+    """Coordinate grids of the given axes, as views; `indexing` is "ij" (the default) or "xy".
+
+    >>> rl.meshgrid(rl.tensor([1, 2]), rl.tensor([3, 4]), indexing="ij")
+    (tensor([[1, 1],
+            [2, 2]]), tensor([[3, 4],
+            [3, 4]]))
+    """
     axes = _tensors(tensors, "meshgrid")
     if indexing is None:
         warn_once("meshgrid: it will be required to pass the indexing argument; indexing is 'ij' here", 2)
@@ -96,17 +127,33 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
 
 
 def cartesian_prod(*tensors: Tensor) -> Tensor:
-    """All combinations of one element of each 1-D tensor, one per row."""
+    """All combinations of one element of each 1-D tensor, one per row.
+
+    >>> rl.cartesian_prod(rl.tensor([1, 2]), rl.tensor([3, 4]))
+    tensor([[1, 3],
+            [1, 4],
+            [2, 3],
+            [2, 4]])
+    """
     return run_name("cartesian_prod", _tensors(tensors, "cartesian_prod"))
 
 
 def block_diag(*tensors: Tensor) -> Tensor:
-    """A matrix with the given ones on its diagonal and zeros elsewhere."""
+    """A matrix with the given ones on its diagonal and zeros elsewhere.
+
+    >>> rl.block_diag(rl.tensor([[1]]), rl.tensor([[2, 3]]))
+    tensor([[1, 0, 0],
+            [0, 2, 3]])
+    """
     return run_name("block_diag", tensors)
 
 
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
-    """The coordinates, one tensor per dimension of `shape`, of flat indices into a tensor of that shape."""
+    """The coordinates, one tensor per dimension of `shape`, of flat indices into a tensor of that shape.
+
+    >>> rl.unravel_index(rl.tensor([5]), (2, 3))
+    (tensor([1]), tensor([2]))
+    """
     check(
         not (indices.dtype.is_floating_point or indices.dtype.is_complex or indices.dtype.name == "bool"),
         f"expected 'indices' to be integer dtype, but got {indices.dtype.name}",
@@ -137,7 +184,12 @@ def _row(values: Sequence[int], like: Tensor) -> Tensor:
 
 @tensor_method
 def detach_(self: Tensor) -> Tensor:
-    """Forget the history of this tensor, in place."""
+    """Forget the history of this tensor, in place.
+
+    >>> x = rl.ones(2, requires_grad=True) * 2
+    >>> rl.detach_(x).requires_grad
+    False
+    """
     check(self._base is None, "Can't detach views in-place. Use detach() instead.")
     self._node, self._output_nr, self._requires_grad = None, 0, False
     self._tangents, self._own_levels = None, frozenset()

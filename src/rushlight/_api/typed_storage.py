@@ -101,7 +101,11 @@ def _deprecated(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class TypedStorage:
-    """Memory as a flat sequence of numbers of one dtype."""
+    """Memory as a flat sequence of numbers of one dtype.
+
+    >>> rl.tensor([1.0, 2.0]).storage().dtype
+    rushlight.float32
+    """
 
     __module__ = "rushlight.storage"
 

@@ -36,6 +36,9 @@ def cond(
 
     With a tensor of one element as `pred` both must return tensors of the same structure, dtypes and number of
     dimensions. Both are part of a compiled program, where their shapes must be the same, too.
+
+    >>> rl.cond(rl.tensor(True), lambda x: x + 1, lambda x: x - 1, (rl.ones(2),))
+    tensor([2., 2.])
     """
     if isinstance(pred, bool | int | float):
         return true_fn(*operands) if pred else false_fn(*operands)

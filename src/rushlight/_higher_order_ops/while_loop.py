@@ -23,6 +23,9 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
     """`carried = body_fn(*carried)` as long as `cond_fn(*carried)`, which gives one boolean; the last `carried`.
 
     `body_fn` returns tensors of the structure, shapes and dtypes of `carried_inputs`.
+
+    >>> rl.while_loop(lambda x: x.sum() < 10, lambda x: (x * 2,), (rl.ones(2),))
+    (tensor([8., 8.]),)
     """
     check(callable(cond_fn) and callable(body_fn), "Expect cond_fn and body_fn to be callable.")
     leaves, spec = flatten(carried_inputs)

@@ -30,6 +30,12 @@ def custom_op(
     """An operator "namespace::name" whose kernel is `fn`; without `fn`, a decorator.
 
     `mutates_args` names the arguments that it writes to; its outputs must not be its inputs.
+
+    >>> @rl.library.custom_op("docs::twice", mutates_args=())
+    ... def twice(x: rl.Tensor) -> rl.Tensor:
+    ...     return rl.from_numpy(x.numpy() * 2)
+    >>> twice(rl.ones(2))
+    tensor([2., 2.])
     """
     if fn is None:
         return lambda function: custom_op(
@@ -52,7 +58,14 @@ def custom_op(
 
 
 class CustomOpDef:
-    """A custom operator: call it, or tell it more about itself."""
+    """A custom operator: call it, or tell it more about itself.
+
+    >>> @rl.library.custom_op("docs::thrice", mutates_args=())
+    ... def thrice(x: rl.Tensor) -> rl.Tensor:
+    ...     return rl.from_numpy(x.numpy() * 3)
+    >>> isinstance(thrice, rl.library.CustomOpDef)
+    True
+    """
 
     def __init__(
         self,

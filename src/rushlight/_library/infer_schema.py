@@ -71,6 +71,11 @@ def infer_schema(
     """The schema of a function whose arguments and results are annotated, such as "(Tensor x) -> Tensor".
 
     `mutates_args` names the tensors that it writes to, "unknown" says that it may write to any.
+
+    >>> def scaled(x: rl.Tensor, by: float) -> rl.Tensor:
+    ...     return x * by
+    >>> rl.library.infer_schema(scaled, mutates_args=())
+    '(Tensor x, float by) -> Tensor'
     """
     signature = inspect.signature(prototype_function)
     unknown = mutates_args == "unknown"

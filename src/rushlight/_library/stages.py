@@ -80,6 +80,13 @@ def register_derivative(op: Any, /, *rest: Any, lib: Any = None, **formulas: Any
 
     A formula names what it needs: grad, arguments, result, self_shape. In `rest`, NOT_DIFFERENTIABLE for the
     whole operator, or ("a", "b"), formula for several gradients at once.
+
+    >>> @rl.library.pointwise("docs::double(Tensor self) -> Tensor")
+    ... def double(ops, self):
+    ...     return ops.add(self, self)
+    >>> rl.library.register_derivative(double, self=lambda grad: grad * 2)
+    >>> rl.func.grad(lambda x: double(x).sum())(rl.ones(2))
+    tensor([2., 2.])
     """
     custom = operators.CUSTOM.get(own_operator(op).name)
     check(
@@ -92,7 +99,16 @@ def register_derivative(op: Any, /, *rest: Any, lib: Any = None, **formulas: Any
 
 def register_decomposition(op: Any, func: Callable[..., Any] | None = None, /, *, lib: Any = None) -> Any:
     """What an operator is in terms of simpler ones: compiled programs run these instead, so does an operator
-    without a kernel, and one without a fake kernel gets its shapes from them."""
+    without a kernel, and one without a fake kernel gets its shapes from them.
+
+    >>> @rl.library.custom_op("docs::plus_one", mutates_args=())
+    ... def plus_one(x: rl.Tensor) -> rl.Tensor:
+    ...     return rl.from_numpy(x.numpy() + 1)
+    >>> _ = plus_one.register_fake(rl.empty_like)
+    >>> _ = rl.library.register_decomposition(plus_one, lambda x: x + 1)
+    >>> rl.compile(plus_one, fullgraph=True)(rl.ones(2))
+    tensor([2., 2.])
+    """
     if func is None:
         return lambda function: register_decomposition(op, function, lib=lib)
     _attach(op, "decomposition", lib, lambda name: decomposition(name)(func))
@@ -104,6 +120,16 @@ def register_lowering(op: Any, rule: Callable[..., Any] | None = None, /, *, lib
 
     The rule names the arguments it needs, tensors as `Lowered` (a shape, a dtype, and an element for each
     index), and returns a `Lowered`, or a tuple of them.
+
+    >>> @rl.library.custom_op("docs::reverse", mutates_args=())
+    ... def reverse(x: rl.Tensor) -> rl.Tensor:
+    ...     return x.flip(0)
+    >>> _ = reverse.register_fake(rl.empty_like)
+    >>> @rl.library.register_lowering(reverse)
+    ... def reversed_loop(x):
+    ...     return x.reindex(x.shape, lambda i: [x.shape[0] - 1 - i[0], *i[1:]])
+    >>> rl.compile(reverse, fullgraph=True)(rl.arange(3.0))
+    tensor([2., 1., 0.])
     """
     if rule is None:
         return lambda function: register_lowering(op, function, lib=lib)

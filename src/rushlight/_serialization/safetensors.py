@@ -49,7 +49,11 @@ _METADATA = "__metadata__"
 
 
 class SerializationError(RuntimeError):
-    """A file that is not what it should be: of another format, cut short, or damaged."""
+    """A file that is not what it should be: of another format, cut short, or damaged.
+
+    >>> issubclass(rl.serialization.SerializationError, Exception)
+    True
+    """
 
 
 @dataclass(frozen=True, slots=True)

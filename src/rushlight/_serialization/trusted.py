@@ -313,6 +313,11 @@ def add_safe_globals(safe_globals: Iterable[Any]) -> None:
     """Let `load` build objects of these classes, or with these functions.
 
     Each is a class or function, or a pair of one and the full name that files have for it.
+
+    >>> rl.serialization.add_safe_globals([complex])
+    >>> rl.serialization.get_safe_globals()
+    [<class 'complex'>]
+    >>> rl.serialization.clear_safe_globals()
     """
     for item in safe_globals:
         value, name = item if isinstance(item, tuple) else (item, f"{item.__module__}.{item.__qualname__}")
@@ -320,16 +325,31 @@ def add_safe_globals(safe_globals: Iterable[Any]) -> None:
 
 
 def get_safe_globals() -> list[Any]:
+    """What `add_safe_globals` allowed.
+
+    >>> rl.serialization.get_safe_globals()
+    []
+    """
     return list(_trusted.values())
 
 
 def clear_safe_globals() -> None:
+    """Forgets what `add_safe_globals` allowed.
+
+    >>> rl.serialization.clear_safe_globals(); rl.serialization.get_safe_globals()
+    []
+    """
     _trusted.clear()
 
 
 @contextlib.contextmanager
 def safe_globals(safe_globals: Iterable[Any]) -> Iterator[None]:
-    """`add_safe_globals` for the time of a with block."""
+    """`add_safe_globals` for the time of a with block.
+
+    >>> with rl.serialization.safe_globals([complex]):
+    ...     rl.serialization.get_safe_globals()
+    [<class 'complex'>]
+    """
     before = dict(_trusted)
     add_safe_globals(safe_globals)
     try:

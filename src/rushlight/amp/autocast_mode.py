@@ -29,7 +29,11 @@ def _known(device_type: Any) -> str:
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Whether there is autocast for such devices."""
+    """Whether there is autocast for such devices.
+
+    >>> rl.amp.is_autocast_available("cpu")
+    True
+    """
     return _known(device_type) in _SUPPORTED
 
 
@@ -39,6 +43,10 @@ class autocast:
     dtype          bfloat16 (the default) or float16
     enabled        with False: a region without casts inside of one with casts
     cache_enabled  whether casts of weights are kept until the outermost region ends
+
+    >>> with rl.autocast("cpu"):
+    ...     (rl.ones(2, 2) @ rl.ones(2, 2)).dtype
+    rushlight.bfloat16
     """
 
     def __init__(
@@ -102,58 +110,117 @@ class autocast:
 
 
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
+    """Whether autocast is on for a kind of device.
+
+    >>> rl.is_autocast_enabled("cpu")
+    False
+    """
     return AUTOCAST_STATE.enabled[_known(device_type)]
 
 
 def set_autocast_enabled(device_type: str, enabled: bool) -> None:
+    """Switches autocast on or off for a kind of device.
+
+    >>> rl.set_autocast_enabled("cpu", False)
+    """
     state.set_enabled(_known(device_type), bool(enabled))
 
 
 def get_autocast_dtype(device_type: str) -> DType:
+    """The dtype that autocast computes in on a kind of device.
+
+    >>> rl.get_autocast_dtype("cpu")
+    rushlight.bfloat16
+    """
     return AUTOCAST_STATE.dtypes[_known(device_type)]
 
 
 def set_autocast_dtype(device_type: str, dtype: DType) -> None:
+    """Sets the dtype that autocast computes in on a kind of device.
+
+    >>> rl.set_autocast_dtype("cpu", rl.bfloat16)
+    """
     if not isinstance(dtype, DType):
         raise TypeError(f"set_autocast_dtype: dtype must be a dtype, not {type(dtype).__name__}")
     AUTOCAST_STATE.dtypes[_known(device_type)] = dtype
 
 
 def is_autocast_cache_enabled() -> bool:
+    """Whether autocast keeps casts of weights.
+
+    >>> rl.is_autocast_cache_enabled()
+    True
+    """
     return AUTOCAST_STATE.cache_enabled
 
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
+    """Whether autocast shall keep casts of weights.
+
+    >>> rl.set_autocast_cache_enabled(True)
+    """
     AUTOCAST_STATE.cache_enabled = bool(enabled)
 
 
 def clear_autocast_cache() -> None:
+    """Forgets the casts that autocast has kept.
+
+    >>> rl.clear_autocast_cache()
+    """
     state.clear_casts()
 
 
 def autocast_increment_nesting() -> int:
+    """Counts one region of autocast more; `autocast` calls it on entering.
+
+    >>> rl.autocast_increment_nesting() - rl.autocast_decrement_nesting()
+    1
+    """
     AUTOCAST_STATE.nesting += 1
     return AUTOCAST_STATE.nesting
 
 
 def autocast_decrement_nesting() -> int:
+    """Counts one region of autocast less; `autocast` calls it on leaving.
+
+    >>> rl.autocast_increment_nesting() - rl.autocast_decrement_nesting()
+    1
+    """
     AUTOCAST_STATE.nesting -= 1
     return AUTOCAST_STATE.nesting
 
 
 def is_autocast_cpu_enabled() -> bool:
+    """Whether autocast is on for the CPU.
+
+    >>> rl.is_autocast_cpu_enabled()
+    False
+    """
     return is_autocast_enabled("cpu")
 
 
 def set_autocast_cpu_enabled(enabled: bool) -> None:
+    """Switches autocast on or off for the CPU.
+
+    >>> rl.set_autocast_cpu_enabled(False)
+    """
     set_autocast_enabled("cpu", enabled)
 
 
 def get_autocast_cpu_dtype() -> DType:
+    """The dtype that autocast computes in on the CPU.
+
+    >>> rl.get_autocast_cpu_dtype()
+    rushlight.bfloat16
+    """
     return get_autocast_dtype("cpu")
 
 
 def set_autocast_cpu_dtype(dtype: DType) -> None:
+    """Sets the dtype that autocast computes in on the CPU.
+
+    >>> rl.set_autocast_cpu_dtype(rl.bfloat16)
+    """
     set_autocast_dtype("cpu", dtype)
 
 
@@ -183,6 +250,18 @@ def custom_fwd(
 
     With `cast_inputs` it runs with autocast off and its floating point arguments in that dtype, if autocast
     is on around it.
+
+    >>> class Twice(rl.autograd.Function):
+    ...     @staticmethod
+    ...     @rl.amp.custom_fwd(device_type="cpu")
+    ...     def forward(ctx, x):
+    ...         return x * 2
+    ...     @staticmethod
+    ...     @rl.amp.custom_bwd(device_type="cpu")
+    ...     def backward(ctx, grad):
+    ...         return grad * 2
+    >>> Twice.apply(rl.ones(1))
+    tensor([2.])
     """
     device(device_type)
     if fwd is None:
@@ -203,7 +282,20 @@ def custom_fwd(
 
 
 def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Callable[..., Any]:
-    """Decorates `backward` of an autograd.Function: it runs in the autocast state of its forward."""
+    """Decorates `backward` of an autograd.Function: it runs in the autocast state of its forward.
+
+    >>> class Twice(rl.autograd.Function):
+    ...     @staticmethod
+    ...     @rl.amp.custom_fwd(device_type="cpu")
+    ...     def forward(ctx, x):
+    ...         return x * 2
+    ...     @staticmethod
+    ...     @rl.amp.custom_bwd(device_type="cpu")
+    ...     def backward(ctx, grad):
+    ...         return grad * 2
+    >>> Twice.apply(rl.ones(1))
+    tensor([2.])
+    """
     device(device_type)
     if bwd is None:
         return functools.partial(custom_bwd, device_type=device_type)

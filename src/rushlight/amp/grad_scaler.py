@@ -36,7 +36,11 @@ def _refresh_per_optimizer_state() -> dict[str, Any]:
 
 
 class GradScaler:
-    """`scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()`."""
+    """`scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()`.
+
+    >>> rl.GradScaler("cpu", init_scale=8.0).scale(rl.tensor(1.0))
+    tensor(8.)
+    """
 
     def __init__(
         self,

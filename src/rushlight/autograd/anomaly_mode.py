@@ -9,7 +9,12 @@ from ..core.modes import MODES
 
 
 class detect_anomaly:
-    """Inside, each recorded operator remembers where it was called."""
+    """Inside, each recorded operator remembers where it was called.
+
+    >>> with rl.autograd.detect_anomaly():
+    ...     rl.is_anomaly_enabled()
+    True
+    """
 
     def __init__(self, check_nan: bool = True) -> None:
         self.check_nan = check_nan
@@ -24,7 +29,12 @@ class detect_anomaly:
 
 
 class set_detect_anomaly:
-    """Switch anomaly mode on or off: for good when called, inside when used with `with`."""
+    """Switch anomaly mode on or off: for good when called, inside when used with `with`.
+
+    >>> with rl.autograd.set_detect_anomaly(True):
+    ...     rl.is_anomaly_enabled()
+    True
+    """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         self._saved = MODES.anomaly, MODES.check_nan
@@ -38,8 +48,18 @@ class set_detect_anomaly:
 
 
 def is_anomaly_enabled() -> bool:
+    """Whether anomaly detection is on.
+
+    >>> rl.is_anomaly_enabled()
+    False
+    """
     return MODES.anomaly
 
 
 def is_anomaly_check_nan_enabled() -> bool:
+    """Whether anomaly detection looks for NaN.
+
+    >>> rl.is_anomaly_check_nan_enabled()
+    True
+    """
     return MODES.check_nan

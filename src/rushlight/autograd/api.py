@@ -21,13 +21,22 @@ Tensors = Tensor | Sequence[Tensor]
 
 
 class GradientEdge(NamedTuple):
-    """An edge of the graph, which stands for a tensor in `grad` and `backward`."""
+    """An edge of the graph, which stands for a tensor in `grad` and `backward`.
+
+    >>> type(rl.autograd.graph.get_gradient_edge(rl.ones(1, requires_grad=True))).__name__
+    'GradientEdge'
+    """
 
     node: Node
     output_nr: int
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
+    """The edge of the graph that stands for a tensor.
+
+    >>> rl.autograd.graph.get_gradient_edge(rl.ones(1, requires_grad=True)).output_nr
+    0
+    """
     edge = edge_of(tensor)
     check(
         edge is not None,
@@ -44,7 +53,13 @@ def backward(
     grad_variables: Any = None,
     inputs: Any = None,
 ) -> None:
-    """Add the gradients of `tensors` to `.grad` of the leaves (or only of `inputs`) they were computed from."""
+    """Add the gradients of `tensors` to `.grad` of the leaves (or only of `inputs`) they were computed from.
+
+    >>> x = rl.ones(2, requires_grad=True)
+    >>> rl.autograd.backward((x * x).sum())
+    >>> x.grad
+    tensor([2., 2.])
+    """
     if grad_variables is not None:
         check(
             grad_tensors is None,
@@ -101,7 +116,12 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
-    """The gradients of the sum of `outputs`, weighted by `grad_outputs`, with respect to `inputs`."""
+    """The gradients of the sum of `outputs`, weighted by `grad_outputs`, with respect to `inputs`.
+
+    >>> x = rl.tensor([3.0], requires_grad=True)
+    >>> rl.autograd.grad((x * x).sum(), x)
+    (tensor([6.]),)
+    """
     if not only_inputs:
         warnings.warn(
             "grad: only_inputs=False is ignored; gradients are not added to leaves. To do that, "

@@ -37,7 +37,11 @@ from .refusing import UndefinedGrad
 
 
 class GradcheckError(RuntimeError):
-    """A derivative disagrees with finite differences, or breaks another rule that gradcheck checks."""
+    """A derivative disagrees with finite differences, or breaks another rule that gradcheck checks.
+
+    >>> issubclass(rl.autograd.gradcheck.__globals__.get("GradcheckError", RuntimeError), RuntimeError)
+    True
+    """
 
 
 class DerivativeCheck:

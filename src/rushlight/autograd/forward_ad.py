@@ -14,6 +14,12 @@ from .forward import Level, set_tangent, tangent_of
 from .grad_mode import Mode
 
 UnpackedDualTensor = namedtuple("UnpackedDualTensor", ["primal", "tangent"])
+UnpackedDualTensor.__doc__ = """What `unpack_dual` gives: a tensor, and its tangent if it has one.
+
+>>> with rl.autograd.forward_ad.dual_level():
+...     rl.autograd.forward_ad.unpack_dual(rl.ones(1)).tangent is None
+True
+"""
 
 
 def open_level() -> Level:
@@ -28,14 +34,22 @@ def close_level(level: Level) -> None:
 
 
 def enter_dual_level() -> int:
-    """Open a dual level; returns its number."""
+    """Open a dual level; returns its number.
+
+    >>> rl.autograd.forward_ad.enter_dual_level(); rl.autograd.forward_ad.exit_dual_level()
+    0
+    """
     level = open_level()
     MODES.dual_stack.append(level)
     return len(MODES.dual_stack) - 1
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
-    """Close the innermost dual level: its tangents are gone."""
+    """Close the innermost dual level: its tangents are gone.
+
+    >>> rl.autograd.forward_ad.enter_dual_level(); rl.autograd.forward_ad.exit_dual_level()
+    0
+    """
     stack = MODES.dual_stack
     check(bool(stack), "exit_dual_level: there is no open dual level")
     check(
@@ -47,7 +61,13 @@ def exit_dual_level(*, level: int | None = None) -> None:
 
 
 class dual_level(Mode):
-    """Inside, tensors made by `make_dual` carry their tangents through every operation."""
+    """Inside, tensors made by `make_dual` carry their tangents through every operation.
+
+    >>> import rushlight.autograd.forward_ad as fwd
+    >>> with fwd.dual_level():
+    ...     fwd.unpack_dual(fwd.make_dual(rl.tensor(3.0), rl.tensor(1.0)) ** 2).tangent
+    tensor(6.)
+    """
 
     def __enter__(self) -> int:
         return enter_dual_level()
@@ -86,7 +106,13 @@ class _set_fwd_grad_enabled(Mode):
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
-    """A view of `tensor` that has `tangent`."""
+    """A view of `tensor` that has `tangent`.
+
+    >>> import rushlight.autograd.forward_ad as fwd
+    >>> with fwd.dual_level():
+    ...     fwd.unpack_dual(fwd.make_dual(rl.tensor(0.0), rl.tensor(2.0)).sin()).tangent
+    tensor(2.)
+    """
     found = _level(level)
     check(
         found is not None,
@@ -156,7 +182,13 @@ def _laid_out_as(tangent: Tensor, primal: Tensor) -> Tensor:
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> Any:
-    """The primal and the tangent (None if there is none) of a dual tensor."""
+    """The primal and the tangent (None if there is none) of a dual tensor.
+
+    >>> import rushlight.autograd.forward_ad as fwd
+    >>> with fwd.dual_level():
+    ...     fwd.unpack_dual(fwd.make_dual(rl.tensor(0.0), rl.tensor(2.0))).primal
+    tensor(0.)
+    """
     found = _level(level)
     if found is None:
         return UnpackedDualTensor(tensor, None)

@@ -296,7 +296,20 @@ class _SingleLevelFunction(metaclass=_FunctionMeta):
 
 
 class Function(_SingleLevelFunction):
-    """Subclass it with static methods forward and backward, and call `apply`."""
+    """Subclass it with static methods forward and backward, and call `apply`.
+
+    >>> class Double(rl.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         return 2 * x
+    ...     @staticmethod
+    ...     def backward(ctx, grad):
+    ...         return 2 * grad
+    >>> x = rl.ones(1, requires_grad=True)
+    >>> Double.apply(x).backward()
+    >>> x.grad
+    tensor([2.])
+    """
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:

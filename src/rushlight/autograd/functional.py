@@ -155,7 +155,11 @@ def vjp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> Any:
-    """The outputs of `func`, and v times its Jacobian."""
+    """The outputs of `func`, and v times its Jacobian.
+
+    >>> rl.autograd.functional.vjp(lambda x: x * x, rl.tensor([3.0]), rl.tensor([1.0]))[1]
+    tensor([6.])
+    """
     with enable_grad():
         several, given = _as_tuple(inputs, "inputs", "vjp")
         leaves = _inputs(given, create_graph=create_graph)
@@ -175,7 +179,11 @@ def jvp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> Any:
-    """The outputs of `func`, and its Jacobian times v, by differentiating a vjp."""
+    """The outputs of `func`, and its Jacobian times v, by differentiating a vjp.
+
+    >>> rl.autograd.functional.jvp(lambda x: x * x, rl.tensor([3.0]), rl.tensor([1.0]))[1]
+    tensor([6.])
+    """
     with enable_grad():
         several, given = _as_tuple(inputs, "inputs", "jvp")
         leaves = _inputs(given, create_graph=create_graph)
@@ -215,7 +223,11 @@ def vhp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> Any:
-    """The value of the scalar function `func`, and v times its Hessian."""
+    """The value of the scalar function `func`, and v times its Hessian.
+
+    >>> rl.autograd.functional.vhp(lambda x: (x ** 3).sum(), rl.tensor([3.0]), rl.tensor([1.0]))[1]
+    tensor([18.])
+    """
     with enable_grad():
         several, given = _as_tuple(inputs, "inputs", "vhp")
         leaves = _inputs(given, create_graph=create_graph)
@@ -240,7 +252,11 @@ def hvp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> Any:
-    """The value of the scalar function `func`, and its Hessian times v."""
+    """The value of the scalar function `func`, and its Hessian times v.
+
+    >>> rl.autograd.functional.hvp(lambda x: (x ** 3).sum(), rl.tensor([3.0]), rl.tensor([1.0]))[1]
+    tensor([18.])
+    """
     with enable_grad():
         several, given = _as_tuple(inputs, "inputs", "hvp")
         leaves = _inputs(given, create_graph=create_graph)
@@ -271,7 +287,12 @@ def jacobian(
     vectorize: bool = False,
     strategy: str = "reverse-mode",
 ) -> Any:
-    """The Jacobian of `func`: for each output and input a tensor of shape (*output.shape, *input.shape)."""
+    """The Jacobian of `func`: for each output and input a tensor of shape (*output.shape, *input.shape).
+
+    >>> rl.autograd.functional.jacobian(lambda x: x * x, rl.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
     check(
         strategy in ("forward-mode", "reverse-mode"),
         "Expected strategy to be either 'forward-mode' or 'reverse-mode'; the first is quicker for "
@@ -412,7 +433,12 @@ def hessian(
     vectorize: bool = False,
     outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:
-    """The Hessian of the scalar function `func`."""
+    """The Hessian of the scalar function `func`.
+
+    >>> rl.autograd.functional.hessian(lambda x: (x ** 3).sum(), rl.tensor([1.0, 2.0]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]])
+    """
     several, given = _as_tuple(inputs, "inputs", "hessian")
     check(
         outer_jacobian_strategy in ("forward-mode", "reverse-mode"),

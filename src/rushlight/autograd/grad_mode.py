@@ -96,17 +96,33 @@ class _GradMode(Mode):
 
 
 class no_grad(_GradMode):
-    """Nothing is recorded inside."""
+    """Nothing is recorded inside.
+
+    >>> x = rl.ones(2, requires_grad=True)
+    >>> with rl.no_grad():
+    ...     (x * 2).requires_grad
+    False
+    """
 
 
 class enable_grad(_GradMode):
-    """Operations are recorded inside, whatever holds outside."""
+    """Operations are recorded inside, whatever holds outside.
+
+    >>> with rl.no_grad(), rl.enable_grad():
+    ...     rl.is_grad_enabled()
+    True
+    """
 
     _value = True
 
 
 class set_grad_enabled(Mode):
-    """Switch recording on or off: for good when called as a function, inside when used with `with`."""
+    """Switch recording on or off: for good when called as a function, inside when used with `with`.
+
+    >>> with rl.set_grad_enabled(False):
+    ...     rl.is_grad_enabled()
+    False
+    """
 
     def __init__(self, mode: bool) -> None:
         self._saved = MODES.grad
@@ -128,7 +144,12 @@ class set_grad_enabled(Mode):
 
 
 class inference_mode(Mode):
-    """Nothing is recorded inside, and tensors made inside can never take part in autograd."""
+    """Nothing is recorded inside, and tensors made inside can never take part in autograd.
+
+    >>> with rl.inference_mode():
+    ...     rl.ones(2).is_inference()
+    True
+    """
 
     def __new__(cls, mode: Any = True) -> Any:
         if isinstance(mode, bool):
@@ -153,20 +174,40 @@ class inference_mode(Mode):
 
 
 def is_grad_enabled() -> bool:
+    """Whether operations are recorded for autograd.
+
+    >>> rl.is_grad_enabled()
+    True
+    """
     return MODES.grad
 
 
 def is_inference_mode_enabled() -> bool:
+    """Whether inference mode is on.
+
+    >>> rl.is_inference_mode_enabled()
+    False
+    """
     return MODES.inference
 
 
 def is_multithreading_enabled() -> bool:
+    """Whether backward may use threads.
+
+    >>> rl.autograd.is_multithreading_enabled()
+    True
+    """
     return MODES.multithreading
 
 
 class set_multithreading_enabled(Mode):
     """Whether a backward pass may use threads: for good when called as a function, inside when used with
-    `with`. A pass of this library runs on the thread that asked for it either way."""
+    `with`. A pass of this library runs on the thread that asked for it either way.
+
+    >>> with rl.autograd.set_multithreading_enabled(True):
+    ...     rl.autograd.is_multithreading_enabled()
+    True
+    """
 
     def __init__(self, mode: bool) -> None:
         self._saved = MODES.multithreading

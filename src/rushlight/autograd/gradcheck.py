@@ -49,6 +49,9 @@ def gradcheck(
 
     Of sparse inputs the elements that are stored are variables if `masked`, all elements otherwise. Sparse
     outputs are compared as strided tensors.
+
+    >>> rl.autograd.gradcheck(rl.sin, rl.ones(2, dtype=rl.float64, requires_grad=True))
+    True
     """
     if not (check_forward_ad or check_backward_ad):
         raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
@@ -107,7 +110,11 @@ def gradgradcheck(
     fast_mode: bool = False,
     masked: bool = False,
 ) -> bool:
-    """Whether the second derivatives of `func` at `inputs` agree with finite differences of the first."""
+    """Whether the second derivatives of `func` at `inputs` agree with finite differences of the first.
+
+    >>> rl.autograd.gradgradcheck(rl.sin, rl.ones(2, dtype=rl.float64, requires_grad=True))
+    True
+    """
     func = strided_outputs(func)
     if not (check_fwd_over_rev or check_rev_over_rev):
         raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")

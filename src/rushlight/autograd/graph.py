@@ -30,7 +30,11 @@ __all__ = [
 
 
 class Node(abc.ABC):
-    """What `tensor.grad_fn` returns, for `isinstance(fn, Node)`; the tape makes the nodes themselves."""
+    """What `tensor.grad_fn` returns, for `isinstance(fn, Node)`; the tape makes the nodes themselves.
+
+    >>> isinstance((rl.ones(1, requires_grad=True) * 2).grad_fn, rl.autograd.graph.Node)
+    True
+    """
 
     @abc.abstractmethod
     def name(self) -> str:
@@ -64,7 +68,13 @@ class Node(abc.ABC):
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
-    """Count a write that the library did not see."""
+    """Count a write that the library did not see.
+
+    >>> x = rl.ones(1)
+    >>> rl.autograd.graph.increment_version(x)
+    >>> x._version
+    1
+    """
     for one in [tensor] if isinstance(tensor, Tensor) else tensor:
         one.version_counter.value += 1
 
@@ -82,7 +92,14 @@ def register_multi_grad_hook(
     tensors: Sequence[Tensor], fn: Callable[..., None], *, mode: str = "all"
 ) -> RemovableHandle:
     """`fn` runs once per backward: with all gradients (None for missing ones) when the last is computed, or
-    with the first."""
+    with the first.
+
+    >>> x, seen = rl.ones(1, requires_grad=True), []
+    >>> handle = rl.autograd.graph.register_multi_grad_hook([x], seen.append)
+    >>> (x * 2).sum().backward()
+    >>> len(seen)
+    1
+    """
     check(mode in ("all", "any"), f"Expects mode to be one of ('all', 'any') but got {mode}", ValueError)
     lock = threading.Lock()
     return _MultiHandle(_any_hook(tensors, fn, lock) if mode == "any" else _all_hook(tensors, fn, lock))

@@ -78,7 +78,17 @@ class SavedTensors:
 
 class allow_mutation_on_saved_tensors:
     """Inside, a tensor that is saved for backward is copied before it is written to, so that backward (which
-    must run inside, too) sees the values it had."""
+    must run inside, too) sees the values it had.
+
+    >>> x = rl.ones(1, requires_grad=True)
+    >>> with rl.autograd.graph.allow_mutation_on_saved_tensors():
+    ...     y = x * 2
+    ...     z = y.square()
+    ...     _ = y.detach().zero_()
+    ...     z.sum().backward()
+    >>> x.grad
+    tensor([8.])
+    """
 
     def __enter__(self) -> SavedTensors:
         check(MODES.before_write is None, "allow_mutation_on_saved_tensors contexts cannot be nested")

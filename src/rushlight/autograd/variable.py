@@ -33,7 +33,11 @@ class _Engine:
 
 
 class Variable(metaclass=_VariableType):
-    """The older name of tensors with a history; every tensor is one."""
+    """The older name of tensors with a history; every tensor is one.
+
+    >>> isinstance(rl.ones(1), rl.autograd.Variable)
+    True
+    """
 
     _execution_engine = _Engine
 

@@ -27,7 +27,8 @@ DERIVED = "inplace.txt"
 
 def scope() -> dict[str, Any]:
     """The names that examples use without importing them."""
-    return {"rl": rushlight, "nn": rushlight.nn, "F": rushlight.nn.functional, "np": np, "math": math}
+    libraries = {"rl": rushlight, "nn": rushlight.nn, "F": rushlight.nn.functional, "np": np, "math": math}
+    return {"__name__": "example", **libraries}
 
 
 def transcript(example: str, names: dict[str, Any] | None = None) -> str:
@@ -42,7 +43,7 @@ def transcript(example: str, names: dict[str, Any] | None = None) -> str:
         with contextlib.redirect_stdout(io.StringIO()) as printed, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             exec(compile(step.source, "<example>", "single"), names)
-        lines += printed.getvalue().splitlines()
+        lines += [line or "<BLANKLINE>" for line in printed.getvalue().splitlines()]
     return "\n".join(lines)
 
 
@@ -100,6 +101,8 @@ def derive() -> list[str]:
 
 
 if __name__ == "__main__":
-    for line in [line for path in sorted(FOLDER.glob("*.txt")) if path.name != DERIVED for line in refresh(path)]:
+    for line in [
+        line for path in sorted(FOLDER.glob("*.txt")) if path.name != DERIVED for line in refresh(path)
+    ]:
         print(line)
     print("to be written by hand:", " ".join(derive()))

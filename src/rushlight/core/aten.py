@@ -38,7 +38,11 @@ _TAKE_NUMBERS = frozenset(
 
 
 class Tag(enum.Enum):
-    """What is known of an operator besides its schema."""
+    """What is known of an operator besides its schema.
+
+    >>> rl.Tag.pointwise.name
+    'pointwise'
+    """
 
     core = 0
     cudagraph_unsafe = 1

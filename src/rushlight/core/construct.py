@@ -33,7 +33,12 @@ def tensor(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """A new tensor with a copy of `data`: a number, a (nested) sequence, an ndarray or a tensor."""
+    """A new tensor with a copy of `data`: a number, a (nested) sequence, an ndarray or a tensor.
+
+    >>> rl.tensor([[1.0, 2.0], [3.0, 4.0]])
+    tensor([[1., 2.],
+            [3., 4.]])
+    """
     dtype, device = _checked_dtype(dtype, "tensor"), _wanted(device)
     if isinstance(data, Tensor):
         with plainly():
@@ -80,7 +85,13 @@ def untyped_of(memory: Any, dtype: DType) -> Storage:
 
 
 def as_tensor(data: Any, *, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """`data` as a tensor, sharing memory with a tensor or an ndarray where dtype and device allow it."""
+    """`data` as a tensor, sharing memory with a tensor or an ndarray where dtype and device allow it.
+
+    >>> array = np.zeros(2)
+    >>> rl.as_tensor(array)[0] = 5
+    >>> rl.as_tensor(array)
+    tensor([5., 0.], dtype=rushlight.float64)
+    """
     dtype, device = _checked_dtype(dtype, "as_tensor"), _wanted(device)
     if isinstance(data, Tensor):
         return data.to(device=device, dtype=dtype)
@@ -97,7 +108,11 @@ def asarray(
     copy: bool | None = None,
     requires_grad: bool | None = None,
 ) -> Tensor:
-    """`obj` as a tensor; `copy` True always copies, False never does (ValueError where it would have to)."""
+    """`obj` as a tensor; `copy` True always copies, False never does (ValueError where it would have to).
+
+    >>> rl.asarray([1, 2])
+    tensor([1, 2])
+    """
     dtype, device = _checked_dtype(dtype, "asarray"), _wanted(device)
     source = _shared(obj, dtype)
     if source is None:
@@ -163,7 +178,13 @@ def _checked_dtype(dtype: Any, name: str) -> DType | None:
 
 
 def from_numpy(array: np.ndarray) -> Tensor:
-    """A tensor that shares memory with `array`, and whose storage cannot be resized therefore."""
+    """A tensor that shares memory with `array`, and whose storage cannot be resized therefore.
+
+    >>> array = np.zeros(2)
+    >>> rl.from_numpy(array)[0] = 5
+    >>> array.tolist()
+    [5.0, 0.0]
+    """
     result = over_array(array)
     if not array.flags.writeable:
         warn_once(
@@ -206,7 +227,11 @@ def _whole_strides(array: np.ndarray) -> np.ndarray:
 def frombuffer(
     buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, requires_grad: bool = False
 ) -> Tensor:
-    """A 1-D tensor that shares memory with an object that has the buffer protocol."""
+    """A 1-D tensor that shares memory with an object that has the buffer protocol.
+
+    >>> rl.frombuffer(bytearray([1, 2]), dtype=rl.uint8)
+    tensor([1, 2], dtype=rushlight.uint8)
+    """
     check(
         _has_buffer(buffer),
         f"frombuffer: the {type(buffer).__name__} object does not implement Python buffer protocol.",
@@ -248,12 +273,20 @@ def frombuffer(
 
 
 def to_dlpack(tensor: Tensor) -> Any:
-    """A capsule over the memory of `tensor`, for one library to read."""
+    """A capsule over the memory of `tensor`, for one library to read.
+
+    >>> rl.from_dlpack(rl.to_dlpack(rl.tensor([1, 2])))
+    tensor([1, 2])
+    """
     return tensor.__dlpack__()
 
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """A tensor over the memory of a capsule or of any object with `__dlpack__`; with `copy` over its own."""
+    """A tensor over the memory of a capsule or of any object with `__dlpack__`; with `copy` over its own.
+
+    >>> rl.from_dlpack(np.arange(3))
+    tensor([0, 1, 2])
+    """
     if device is not None:
         check(
             place(device).type == "cpu",

@@ -61,7 +61,11 @@ _PROMOTIONS: dict[tuple[DType, DType], DType] = {
 
 
 def promote_types(a: DType, b: DType) -> DType:
-    """The smallest dtype that both promote to; RuntimeError for the mixes PyTorch refuses."""
+    """The smallest dtype that both promote to; RuntimeError for the mixes PyTorch refuses.
+
+    >>> rl.promote_types(rl.int32, rl.float16)
+    rushlight.float16
+    """
     result = _PROMOTIONS.get((a, b))
     if result is None:
         _refuse(a, b)
@@ -85,7 +89,11 @@ def _refuse(a: DType, b: DType) -> NoReturn:
 
 
 def can_cast(from_: DType, to: DType) -> bool:
-    """Whether the category of `from_` fits `to`: not complex to real, float to int, or int to bool."""
+    """Whether the category of `from_` fits `to`: not complex to real, float to int, or int to bool.
+
+    >>> rl.can_cast(rl.int32, rl.float32), rl.can_cast(rl.float32, rl.int32)
+    (True, False)
+    """
     if from_.is_quantized or to.is_quantized:
         return not from_.is_complex
     return from_.category <= to.category or (from_.category is Category.COMPLEX and to.is_complex)

@@ -51,6 +51,9 @@ class DType:
     is_quantized        True for qint8, quint8 and qint32: integers that stand for points of a grid
     opmath              the dtype arithmetic runs in: float32 for the 8 and 16 bit floats, complex64 for
                         complex32, else itself
+
+    >>> rl.tensor([1, 2]).dtype.itemsize
+    8
     """
 
     __slots__ = (
@@ -318,12 +321,22 @@ _on_default_change: list[Callable[[], None]] = []
 
 
 def get_default_dtype() -> DType:
-    """The dtype of tensors made from Python floats."""
+    """The dtype of tensors made from Python floats.
+
+    >>> rl.get_default_dtype()
+    rushlight.float32
+    """
     return _default
 
 
 def set_default_dtype(d: DType) -> None:
-    """Makes `d` (float16, bfloat16, float32 or float64) the default; TypeError for anything else."""
+    """Makes `d` (float16, bfloat16, float32 or float64) the default; TypeError for anything else.
+
+    >>> rl.set_default_dtype(rl.float64)
+    >>> rl.tensor(1.0).dtype
+    rushlight.float64
+    >>> rl.set_default_dtype(rl.float32)
+    """
     global _default
     if not isinstance(d, DType) or not d.is_floating_point or d in _FLOAT8:
         raise TypeError(
@@ -372,7 +385,11 @@ class _Info:
 
 
 class finfo(_Info):
-    """Limits of a floating type, or of the parts of a complex one; of the default dtype if none is given."""
+    """Limits of a floating type, or of the parts of a complex one; of the default dtype if none is given.
+
+    >>> rl.finfo(rl.float16).max
+    65504.0
+    """
 
     __slots__ = ("eps", "max", "min", "resolution", "smallest_normal", "tiny")
 
@@ -400,7 +417,11 @@ class finfo(_Info):
 
 
 class iinfo(_Info):
-    """Limits of an integer type."""
+    """Limits of an integer type.
+
+    >>> rl.iinfo(rl.int8).min
+    -128
+    """
 
     __slots__ = ("max", "min")
 

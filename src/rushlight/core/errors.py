@@ -27,15 +27,27 @@ class UserError(Exception):
 
 
 class LinAlgError(RuntimeError):
-    """A matrix does not allow what was asked: it is singular, or not positive-definite."""
+    """A matrix does not allow what was asked: it is singular, or not positive-definite.
+
+    >>> issubclass(rl.linalg.LinAlgError, RuntimeError)
+    True
+    """
 
 
 class AcceleratorError(RuntimeError):
-    """An accelerator failed."""
+    """An accelerator failed.
+
+    >>> issubclass(rl.AcceleratorError, RuntimeError)
+    True
+    """
 
 
 class OutOfMemoryError(RuntimeError):
-    """A device has no memory left."""
+    """A device has no memory left.
+
+    >>> issubclass(rl.OutOfMemoryError, RuntimeError)
+    True
+    """
 
 
 def check(condition: object, message: str, error: type[Exception] = RuntimeError) -> None:

@@ -57,7 +57,18 @@ def on_modes(call: Any, paused: Any) -> None:
 
 class TorchFunctionMode:
     """Derive from this, define `__torch_function__(self, func, types, args=(), kwargs=None)`, and open it
-    as a context: calls of functions and operators inside go through it."""
+    as a context: calls of functions and operators inside go through it.
+
+    >>> class Log(rl.overrides.TorchFunctionMode):
+    ...     def __torch_function__(self, func, types, args=(), kwargs=None):
+    ...         print(func.__name__)
+    ...         return func(*args, **(kwargs or {}))
+    >>> with Log():
+    ...     rl.sin(rl.zeros(1))
+    zeros
+    sin
+    tensor([0.])
+    """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         raise NotImplementedError(f"{type(self).__name__} defines no __torch_function__")

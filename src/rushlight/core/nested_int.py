@@ -27,19 +27,31 @@ class _Symbol:
 
 
 class SymInt(_Symbol):
-    """An integer that a program may hold and compute with, but that stands for no one number."""
+    """An integer that a program may hold and compute with, but that stands for no one number.
+
+    >>> isinstance(3, rl.SymInt)
+    False
+    """
 
     __slots__ = ()
 
 
 class SymFloat(_Symbol):
-    """A float of which the value is not known. There are none; programs ask whether a number is one."""
+    """A float of which the value is not known. There are none; programs ask whether a number is one.
+
+    >>> isinstance(1.0, rl.SymFloat)
+    False
+    """
 
     __slots__ = ()
 
 
 class SymBool(_Symbol):
-    """A truth value that is not known. There are none; programs ask whether a value is one."""
+    """A truth value that is not known. There are none; programs ask whether a value is one.
+
+    >>> isinstance(True, rl.SymBool)
+    False
+    """
 
     __slots__ = ()
 

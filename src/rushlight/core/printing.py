@@ -85,7 +85,13 @@ def set_printoptions(
     profile: str | None = None,
     sci_mode: bool | None = None,
 ) -> None:
-    """Changes the given options, after those of `profile` ('default', 'short' or 'full'); sci_mode always."""
+    """Changes the given options, after those of `profile` ('default', 'short' or 'full'); sci_mode always.
+
+    >>> rl.set_printoptions(precision=2)
+    >>> rl.tensor([1 / 3])
+    tensor([0.33])
+    >>> rl.set_printoptions(profile="default")
+    """
     global _options
     if profile is not None and profile not in _PROFILES:
         raise ValueError(f"set_printoptions: profile must be one of {', '.join(_PROFILES)}, got {profile!r}")

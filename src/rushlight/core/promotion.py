@@ -16,6 +16,12 @@ from .dtypes import Category, DType
 
 
 class Promotion(enum.Enum):
+    """Which dtype an elementwise operator computes in and gives.
+
+    >>> rl.library.Promotion.FLOATING.name
+    'FLOATING'
+    """
+
     DEFAULT = "common dtype"
     FLOATING = "common dtype; integers become the default floating dtype"
     BOOLEAN = "computes in the common dtype, returns bool"

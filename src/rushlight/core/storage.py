@@ -399,7 +399,11 @@ class StorageBase:
 
 
 class UntypedStorage(StorageBase):
-    """The memory of tensors, as bytes."""
+    """The memory of tensors, as bytes.
+
+    >>> rl.tensor([1.0, 2.0]).untyped_storage().nbytes()
+    8
+    """
 
     __slots__ = ()
 

@@ -89,7 +89,14 @@ class TensorMeta(type):
 
 
 class Tensor(TensorMethods, metaclass=TensorMeta):
-    """A multi-dimensional array of one dtype, with autograd."""
+    """A multi-dimensional array of one dtype, with autograd.
+
+    >>> x = rl.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    >>> (x @ x).sum().backward()
+    >>> x.grad
+    tensor([[ 7., 11.],
+            [ 9., 13.]])
+    """
 
     _array: np.ndarray | None
     dtype: DType

@@ -69,6 +69,9 @@ class device(_Immutable):
     and `device("cpu:0")` are different values. Other devices have names as well, so that programs can speak
     of them; `place` refuses them where a tensor would have to live there. `with device("meta"):` makes it the
     device of new tensors.
+
+    >>> rl.device("cpu").type
+    'cpu'
     """
 
     __slots__ = ("index", "type")
@@ -197,19 +200,31 @@ class _Token(_Immutable):
 
 
 class layout(_Token):
-    """How the elements of a tensor are stored."""
+    """How the elements of a tensor are stored.
+
+    >>> rl.ones(1).layout
+    rushlight.strided
+    """
 
     __slots__ = ()
 
 
 class memory_format(_Token):
-    """The order of the dimensions in memory."""
+    """The order of the dimensions in memory.
+
+    >>> rl.ones(1, 3, 2, 2).contiguous(memory_format=rl.channels_last).stride()
+    (12, 1, 6, 3)
+    """
 
     __slots__ = ()
 
 
 class qscheme(_Token):
-    """How the integers of a quantized tensor stand for numbers."""
+    """How the integers of a quantized tensor stand for numbers.
+
+    >>> rl.per_tensor_affine
+    rushlight.per_tensor_affine
+    """
 
     __slots__ = ()
 
@@ -247,7 +262,11 @@ MEMORY_FORMATS: dict[str, memory_format] = {
 
 @final
 class Size(tuple[int, ...]):
-    """The shape of a tensor: a tuple of ints that stays a Size when sliced, added or repeated."""
+    """The shape of a tensor: a tuple of ints that stays a Size when sliced, added or repeated.
+
+    >>> rl.Size([2, 3]).numel()
+    6
+    """
 
     __slots__ = ()
 

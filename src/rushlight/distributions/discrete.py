@@ -35,7 +35,11 @@ inf, nan = math.inf, math.nan
 
 
 class Bernoulli(ProbsOrLogits, ExponentialFamily):
-    """1 with probability `probs`, else 0."""
+    """1 with probability `probs`, else 0.
+
+    >>> rl.distributions.Bernoulli(probs=rl.tensor(0.3)).mean
+    tensor(0.3000)
+    """
 
     arg_constraints = constrained(probs=constraints.unit_interval, logits=constraints.real)
     support = constraints.boolean
@@ -77,7 +81,11 @@ class Bernoulli(ProbsOrLogits, ExponentialFamily):
 
 
 class Geometric(ProbsOrLogits):
-    """The number of failures before the first success, of probability `probs`."""
+    """The number of failures before the first success, of probability `probs`.
+
+    >>> rl.distributions.Geometric(probs=rl.tensor(0.5)).mean
+    tensor(1.)
+    """
 
     arg_constraints = constrained(probs=constraints.unit_interval, logits=constraints.real)
     support = constraints.nonnegative_integer
@@ -128,7 +136,11 @@ class _Counted(ProbsOrLogits):
 
 
 class Binomial(_Counted):
-    """The number of successes in `total_count` trials."""
+    """The number of successes in `total_count` trials.
+
+    >>> rl.distributions.Binomial(10, probs=rl.tensor(0.5)).mean
+    tensor(5.)
+    """
 
     arg_constraints = constrained(
         total_count=constraints.nonnegative_integer, probs=constraints.unit_interval, logits=constraints.real
@@ -184,7 +196,11 @@ class Binomial(_Counted):
 
 
 class NegativeBinomial(_Counted):
-    """The number of successes, of probability `probs`, before `total_count` failures."""
+    """The number of successes, of probability `probs`, before `total_count` failures.
+
+    >>> rl.distributions.NegativeBinomial(3.0, probs=rl.tensor(0.5)).mean
+    tensor(3.)
+    """
 
     arg_constraints = constrained(
         total_count=constraints.greater_than_eq(0),
@@ -224,7 +240,11 @@ class NegativeBinomial(_Counted):
 
 
 class Poisson(ExponentialFamily):
-    """The number of events at a `rate`: rate^k exp(-rate) / k!"""
+    """The number of events at a `rate`: rate^k exp(-rate) / k!
+
+    >>> rl.distributions.Poisson(4.0).variance
+    tensor(4.)
+    """
 
     arg_constraints = constrained(rate=constraints.nonnegative)
     support = constraints.nonnegative_integer
@@ -255,7 +275,11 @@ class Poisson(ExponentialFamily):
 
 
 class Categorical(ProbsOrLogits):
-    """An index into the last dimension of `probs`, which need not sum to 1, or of `logits`."""
+    """An index into the last dimension of `probs`, which need not sum to 1, or of `logits`.
+
+    >>> rl.distributions.Categorical(probs=rl.tensor([0.25, 0.75])).log_prob(rl.tensor(1)).exp()
+    tensor(0.7500)
+    """
 
     arg_constraints = constrained(probs=constraints.simplex, logits=constraints.real_vector)
     has_enumerate_support = True
@@ -341,7 +365,11 @@ class OfCategories(Distribution):
 
 
 class OneHotCategorical(OfCategories):
-    """A vector with 1 in the place of a category."""
+    """A vector with 1 in the place of a category.
+
+    >>> rl.distributions.OneHotCategorical(probs=rl.tensor([0.0, 1.0])).sample()
+    tensor([0., 1.])
+    """
 
     support = constraints.one_hot
     has_enumerate_support = True
@@ -377,7 +405,11 @@ class OneHotCategorical(OfCategories):
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
-    """One-hot samples whose gradient is that of the probabilities."""
+    """One-hot samples whose gradient is that of the probabilities.
+
+    >>> rl.distributions.OneHotCategoricalStraightThrough(probs=rl.tensor([0.0, 1.0])).rsample()
+    tensor([0., 1.])
+    """
 
     has_rsample = True
 
@@ -386,7 +418,11 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
 
 class Multinomial(OfCategories):
-    """How often each category is drawn in `total_count` draws."""
+    """How often each category is drawn in `total_count` draws.
+
+    >>> rl.distributions.Multinomial(4, probs=rl.tensor([0.25, 0.75])).mean
+    tensor([1., 3.])
+    """
 
     def __init__(
         self,

@@ -29,6 +29,9 @@ class Distribution:
     differ in their parameters, `event_shape` is the shape of one outcome.
 
     Arguments are checked unless `validate_args=False`; a capture cannot look at values and skips the checks.
+
+    >>> isinstance(rl.distributions.Normal(0.0, 1.0), rl.distributions.Distribution)
+    True
     """
 
     has_rsample: Any = False
@@ -272,6 +275,9 @@ class ExponentialFamily(Distribution):
 
     What can be said with A and its gradient, the mean of t, is said here: the entropy, and the KL divergence
     of two members of one family.
+
+    >>> isinstance(rl.distributions.Normal(0.0, 1.0), rl.distributions.ExponentialFamily)
+    True
     """
 
     @property

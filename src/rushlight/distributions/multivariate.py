@@ -115,6 +115,9 @@ class MultivariateNormal(_WithCovariance):
     """Normal vectors, given their mean and one of covariance, its inverse, or its Cholesky factor.
 
     The Cholesky factor is what is computed with: it saves a decomposition.
+
+    >>> rl.distributions.MultivariateNormal(rl.zeros(2), rl.eye(2)).log_prob(rl.zeros(2))
+    tensor(-1.8379)
     """
 
     arg_constraints = constrained(
@@ -172,6 +175,11 @@ class LowRankMultivariateNormal(Distribution):
     """Normal vectors with the covariance W Wᵀ + D: W = cov_factor of few columns, D = cov_diag a diagonal.
 
     Systems are solved by Woodbury's identity with the small I + Wᵀ D⁻¹ W, whose Cholesky factor is kept.
+
+    >>> D = rl.distributions
+    >>> D.LowRankMultivariateNormal(rl.zeros(2), rl.ones(2, 1), rl.ones(2)).covariance_matrix
+    tensor([[2., 1.],
+            [1., 2.]])
     """
 
     arg_constraints = constrained(
@@ -270,7 +278,12 @@ class LowRankMultivariateNormal(Distribution):
 
 
 class Wishart(_WithCovariance, ExponentialFamily):
-    """The sum of `df` matrices x xᵀ for normal vectors x of mean 0, given as MultivariateNormal is."""
+    """The sum of `df` matrices x xᵀ for normal vectors x of mean 0, given as MultivariateNormal is.
+
+    >>> rl.distributions.Wishart(rl.tensor(3.0), covariance_matrix=rl.eye(2)).mean
+    tensor([[3., 0.],
+            [0., 3.]])
+    """
 
     support = constraints.positive_definite
     has_rsample = True
@@ -389,6 +402,9 @@ class LKJCholesky(Distribution):
     """Cholesky factors of correlation matrices of size `dim`, with density |L Lᵀ|^(concentration - 1).
 
     A concentration of 1 means all correlation matrices alike, greater ones prefer those near the identity.
+
+    >>> rl.distributions.LKJCholesky(3).sample().shape
+    rushlight.Size([3, 3])
     """
 
     arg_constraints = constrained(concentration=constraints.positive)

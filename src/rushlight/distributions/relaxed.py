@@ -48,7 +48,11 @@ class LogitRelaxedBernoulli(ProbsOrLogits):
 
 
 class RelaxedBernoulli(TransformedDistribution):
-    """A number in (0, 1) that tends to a Bernoulli variable as the temperature tends to 0."""
+    """A number in (0, 1) that tends to a Bernoulli variable as the temperature tends to 0.
+
+    >>> rl.distributions.RelaxedBernoulli(rl.tensor(0.5), probs=rl.tensor([0.5])).sample().shape
+    rushlight.Size([1])
+    """
 
     arg_constraints = constrained(probs=constraints.unit_interval, logits=constraints.real)
     support = constraints.unit_interval
@@ -91,7 +95,12 @@ class ExpRelaxedCategorical(OfCategories):
 
 
 class RelaxedOneHotCategorical(TransformedDistribution):
-    """A point of the simplex that tends to a one-hot vector as the temperature tends to 0."""
+    """A point of the simplex that tends to a one-hot vector as the temperature tends to 0.
+
+    >>> D = rl.distributions
+    >>> D.RelaxedOneHotCategorical(rl.tensor(0.5), probs=rl.tensor([0.5, 0.5])).sample().shape
+    rushlight.Size([2])
+    """
 
     arg_constraints = constrained(probs=constraints.simplex, logits=constraints.real_vector)
     support = constraints.simplex

@@ -20,6 +20,9 @@ class Transform:
 
     A subclass defines `_call`, and as far as it has them `_inverse` and `log_abs_det_jacobian(x, y)`. With
     `cache_size=1` the last pair (x, y) is kept, so that an inverse that is costly or inexact is not computed.
+
+    >>> isinstance(rl.distributions.ExpTransform(), rl.distributions.Transform)
+    True
     """
 
     bijective: Any = False
@@ -190,7 +193,12 @@ class _InverseTransform(Transform):
 
 
 class ComposeTransform(Transform):
-    """Several transforms, the first one first."""
+    """Several transforms, the first one first.
+
+    >>> D = rl.distributions
+    >>> D.ComposeTransform([D.AffineTransform(1.0, 2.0), D.AbsTransform()])(rl.tensor([-3.0]))
+    tensor([5.])
+    """
 
     def __init__(self, parts: list[Transform], cache_size: int = 0) -> None:
         super().__init__(cache_size)
@@ -281,7 +289,12 @@ identity_transform = ComposeTransform([])
 
 
 class IndependentTransform(Transform):
-    """A transform of events that have `reinterpreted_batch_ndims` dimensions more."""
+    """A transform of events that have `reinterpreted_batch_ndims` dimensions more.
+
+    >>> D = rl.distributions
+    >>> D.IndependentTransform(D.ExpTransform(), 1).log_abs_det_jacobian(rl.ones(2), rl.ones(2).exp())
+    tensor(2.)
+    """
 
     def __init__(
         self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0
@@ -376,7 +389,12 @@ class _Parts(Transform):
 
 
 class CatTransform(_Parts):
-    """Transforms of parts of the given lengths, joined as `rushlight.cat` joins tensors."""
+    """Transforms of parts of the given lengths, joined as `rushlight.cat` joins tensors.
+
+    >>> D = rl.distributions
+    >>> D.CatTransform([D.ExpTransform(), D.AbsTransform()], dim=0)(rl.tensor([0.0, -1.0]))
+    tensor([1., 1.])
+    """
 
     def __init__(
         self,
@@ -426,7 +444,12 @@ class CatTransform(_Parts):
 
 
 class StackTransform(_Parts):
-    """Transforms of the slices of a value, stacked as `rushlight.stack` stacks tensors."""
+    """Transforms of the slices of a value, stacked as `rushlight.stack` stacks tensors.
+
+    >>> D = rl.distributions
+    >>> D.StackTransform([D.ExpTransform(), D.AbsTransform()])(rl.tensor([0.0, -1.0]))
+    tensor([1., 1.])
+    """
 
     @dependent
     def domain(self) -> Any:

@@ -77,7 +77,11 @@ class _Increasing(_Fixed):
 
 
 class ExpTransform(_Increasing):
-    """exp(x)"""
+    """exp(x)
+
+    >>> rl.distributions.ExpTransform()(rl.tensor([0.0]))
+    tensor([1.])
+    """
 
     codomain = constraints.positive
 
@@ -92,7 +96,11 @@ class ExpTransform(_Increasing):
 
 
 class SigmoidTransform(_Increasing):
-    """1 / (1 + exp(-x)), kept away from 0 and 1."""
+    """1 / (1 + exp(-x)), kept away from 0 and 1.
+
+    >>> rl.distributions.SigmoidTransform()(rl.tensor([0.0]))
+    tensor([0.5000])
+    """
 
     codomain = constraints.unit_interval
 
@@ -112,7 +120,11 @@ def _inside_unit(y: Tensor) -> Tensor:
 
 
 class SoftplusTransform(_Increasing):
-    """log(1 + exp(x))"""
+    """log(1 + exp(x))
+
+    >>> rl.distributions.SoftplusTransform()(rl.tensor([0.0]))
+    tensor([0.6931])
+    """
 
     codomain = constraints.positive
 
@@ -127,7 +139,11 @@ class SoftplusTransform(_Increasing):
 
 
 class TanhTransform(_Increasing):
-    """tanh(x). Its inverse is infinite at ±1, where tanh rounds to; a cache avoids it."""
+    """tanh(x). Its inverse is infinite at ±1, where tanh rounds to; a cache avoids it.
+
+    >>> rl.distributions.TanhTransform()(rl.tensor([0.0]))
+    tensor([0.])
+    """
 
     codomain = constraints.interval(-1.0, 1.0)
 
@@ -147,7 +163,11 @@ def _log_slope_of_tanh(x: Tensor) -> Tensor:
 
 
 class AbsTransform(_Fixed):
-    """|x|; the way back takes the positive number."""
+    """|x|; the way back takes the positive number.
+
+    >>> rl.distributions.AbsTransform()(rl.tensor([-2.0]))
+    tensor([2.])
+    """
 
     codomain = constraints.positive
 
@@ -159,7 +179,11 @@ class AbsTransform(_Fixed):
 
 
 class PowerTransform(Transform):
-    """x to the power of `exponent`, for positive x."""
+    """x to the power of `exponent`, for positive x.
+
+    >>> rl.distributions.PowerTransform(rl.tensor(2.0))(rl.tensor([3.0]))
+    tensor([9.])
+    """
 
     domain = constraints.positive
     codomain = constraints.positive
@@ -192,7 +216,11 @@ class PowerTransform(Transform):
 
 
 class AffineTransform(Transform):
-    """loc + scale * x, for events of `event_dim` dimensions."""
+    """loc + scale * x, for events of `event_dim` dimensions.
+
+    >>> rl.distributions.AffineTransform(1.0, 2.0)(rl.tensor([3.0]))
+    tensor([7.])
+    """
 
     bijective = True
 
@@ -244,7 +272,12 @@ class AffineTransform(Transform):
 
 
 class CumulativeDistributionTransform(Transform):
-    """The cumulative distribution function of a distribution of numbers."""
+    """The cumulative distribution function of a distribution of numbers.
+
+    >>> D = rl.distributions
+    >>> D.CumulativeDistributionTransform(D.Normal(0.0, 1.0))(rl.tensor(0.0))
+    tensor(0.5000)
+    """
 
     bijective = True
     codomain = constraints.unit_interval
@@ -272,7 +305,12 @@ class CumulativeDistributionTransform(Transform):
 
 
 class ReshapeTransform(Transform):
-    """Events of another shape with the same numbers."""
+    """Events of another shape with the same numbers.
+
+    >>> rl.distributions.ReshapeTransform((4,), (2, 2))(rl.arange(4.0))
+    tensor([[0., 1.],
+            [2., 3.]])
+    """
 
     bijective = True
 
@@ -317,7 +355,11 @@ class ReshapeTransform(Transform):
 
 
 class SoftmaxTransform(_Fixed):
-    """Probabilities by softmax. Not bijective: a constant that is added to all of x changes nothing."""
+    """Probabilities by softmax. Not bijective: a constant that is added to all of x changes nothing.
+
+    >>> rl.distributions.SoftmaxTransform()(rl.zeros(2))
+    tensor([0.5000, 0.5000])
+    """
 
     domain = constraints.real_vector
     codomain = constraints.simplex
@@ -339,6 +381,9 @@ class StickBreakingTransform(_Fixed):
     """n numbers to n + 1 probabilities: each takes a share, its sigmoid, of what is left of a stick.
 
     Zeros become equal probabilities.
+
+    >>> rl.distributions.StickBreakingTransform()(rl.zeros(1))
+    tensor([0.5000, 0.5000])
     """
 
     domain = constraints.real_vector
@@ -377,7 +422,12 @@ class StickBreakingTransform(_Fixed):
 
 
 class LowerCholeskyTransform(_Fixed):
-    """The lower triangle with the exponential of the diagonal: what is above the diagonal is not used."""
+    """The lower triangle with the exponential of the diagonal: what is above the diagonal is not used.
+
+    >>> rl.distributions.LowerCholeskyTransform()(rl.zeros(2, 2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
 
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.lower_cholesky
@@ -390,7 +440,12 @@ class LowerCholeskyTransform(_Fixed):
 
 
 class PositiveDefiniteTransform(_Fixed):
-    """The positive definite matrix whose Cholesky factor is that of `LowerCholeskyTransform`."""
+    """The positive definite matrix whose Cholesky factor is that of `LowerCholeskyTransform`.
+
+    >>> rl.distributions.PositiveDefiniteTransform()(rl.zeros(2, 2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
 
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.positive_definite
@@ -407,6 +462,10 @@ class CorrCholeskyTransform(Transform):
     """n (n - 1) / 2 numbers to the Cholesky factor of a correlation matrix of size n.
 
     Their tanh are the partial correlations; along a row, each takes its share of what is left of length 1.
+
+    >>> rl.distributions.CorrCholeskyTransform()(rl.zeros(1))
+    tensor([[1., 0.],
+            [0., 1.]])
     """
 
     domain = constraints.real_vector

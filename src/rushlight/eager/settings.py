@@ -21,7 +21,11 @@ _mode = _checked(os.environ.get(VARIABLE) or "reference", f"the environment vari
 
 
 def get() -> str:
-    """The mode in force."""
+    """The mode in force.
+
+    >>> rl.eager.get() in ("numpy", "native", "auto")
+    False
+    """
     return _mode
 
 
@@ -32,7 +36,12 @@ def _set(mode: str) -> None:
 
 
 class use:
-    """Set the mode of the process: `use("native")`, or `with use("native"):` for what is inside."""
+    """Set the mode of the process: `use("native")`, or `with use("native"):` for what is inside.
+
+    >>> with rl.eager.use("reference"):
+    ...     rl.ones(2) + 1
+    tensor([2., 2.])
+    """
 
     def __init__(self, mode: str) -> None:
         self._before = _mode

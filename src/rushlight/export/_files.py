@@ -37,7 +37,14 @@ _ARGUMENTS = {kind.__name__: kind for kind in (TensorArgument, SymIntArgument, C
 
 
 def save(ep: ExportedProgram, f: Any, *, extra_files: dict[str, Any] | None = None) -> None:
-    """Write a program to a path, or to a binary file. `extra_files` are texts or bytes by name."""
+    """Write a program to a path, or to a binary file. `extra_files` are texts or bytes by name.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> rl.export.save(rl.export.export(nn.Linear(2, 3), (rl.ones(1, 2),)), file)
+    >>> file.tell() > 0
+    True
+    """
     if not isinstance(ep, ExportedProgram):
         raise TypeError(
             f"The 'ep' parameter must be an instance of 'ExportedProgram', got '{type(ep).__name__}' instead."
@@ -73,7 +80,15 @@ def save(ep: ExportedProgram, f: Any, *, extra_files: dict[str, Any] | None = No
 
 
 def load(f: Any, *, extra_files: dict[str, Any] | None = None) -> ExportedProgram:
-    """A program that `save` wrote. Texts of the file go to the keys of `extra_files`."""
+    """A program that `save` wrote. Texts of the file go to the keys of `extra_files`.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> rl.export.save(rl.export.export(nn.Linear(2, 3), (rl.ones(1, 2),)), file)
+    >>> _ = file.seek(0)
+    >>> rl.export.load(file).module()(rl.ones(1, 2)).shape
+    rushlight.Size([1, 3])
+    """
     data = serialization.load(f, weights_only=True)
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise ValueError("export.load: the file does not hold an exported program; export.save writes one")

@@ -28,7 +28,11 @@ class _DimHint(Enum):
 
 
 class Dim:
-    """A size that changes, by name, from `min` to `max`. Sizes with the same name are equal."""
+    """A size that changes, by name, from `min` to `max`. Sizes with the same name are equal.
+
+    >>> rl.export.Dim("batch", min=2)
+    Dim('batch', min=2, max=9223372036854775807)
+    """
 
     AUTO = _DimHint.AUTO
     DYNAMIC = _DimHint.DYNAMIC
@@ -54,12 +58,22 @@ class Dim:
 
 
 def dims(*names: str, min: int | None = None, max: int | None = None) -> tuple[Dim, ...]:
-    """Several sizes that change, with the same range."""
+    """Several sizes that change, with the same range.
+
+    >>> [dim.__name__ for dim in rl.export.dims("rows", "columns")]
+    ['rows', 'columns']
+    """
     return tuple(Dim(name, min=min, max=max) for name in names)
 
 
 class ShapesCollection:
-    """What is said of sizes by the tensor that is passed: `shapes[x] = {0: Dim.AUTO}`."""
+    """What is said of sizes by the tensor that is passed: `shapes[x] = {0: Dim.AUTO}`.
+
+    >>> shapes, x = rl.export.ShapesCollection(), rl.ones(2)
+    >>> shapes[x] = {0: rl.export.Dim("n")}
+    >>> len(shapes)
+    1
+    """
 
     def __init__(self) -> None:
         self._shapes: dict[int, tuple[Any, Any]] = {}

@@ -27,7 +27,12 @@ __all__ = ["CallSpec", "ExportedProgram"]
 
 
 class ExportedProgram:
-    """What `export` makes. `module()` gives what can be called."""
+    """What `export` makes. `module()` gives what can be called.
+
+    >>> program = rl.export.export(nn.Linear(2, 3), (rl.ones(1, 2),))
+    >>> program.module()(rl.ones(1, 2)).shape
+    rushlight.Size([1, 3])
+    """
 
     def __init__(
         self,

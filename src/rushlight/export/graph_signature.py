@@ -84,7 +84,12 @@ class OutputSpec:
 @dataclass
 class ExportGraphSignature:
     """The inputs and outputs of a graph, in order: parameters, buffers, constants, then what the user passes; new
-    contents of buffers and of arguments, then what the user gets."""
+    contents of buffers and of arguments, then what the user gets.
+
+    >>> program = rl.export.export(nn.Linear(2, 3), (rl.ones(1, 2),))
+    >>> list(program.graph_signature.parameters)
+    ['weight', 'bias']
+    """
 
     input_specs: list[InputSpec]
     output_specs: list[OutputSpec]

@@ -50,7 +50,11 @@ class Pushing:
 def jvp(
     func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False
 ) -> Any:
-    """The value of `func` at `primals` and its derivative in the direction `tangents`."""
+    """The value of `func` at `primals` and its derivative in the direction `tangents`.
+
+    >>> rl.func.jvp(rl.square, (rl.tensor(3.0),), (rl.tensor(1.0),))
+    (tensor(9.), tensor(6.))
+    """
     check(
         isinstance(primals, tuple),
         "jvp(f, primals, tangents): Expected primals to be a tuple. E.g. it "
@@ -123,6 +127,10 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
 
     `func` is not run again: the function that maps cotangents to cotangents is linear; it is recorded
     once, and its transpose is the derivative.
+
+    >>> value, tangent = rl.func.linearize(rl.square, rl.tensor(3.0))
+    >>> tangent(rl.tensor(1.0))
+    tensor(6.)
     """
     leaves, spec = pytree.flatten(primals)
     with Recording(func, primals) as transform:

@@ -22,6 +22,9 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
     caller's tensor once, at the end. With remove="mutations_and_views", operators that return a view become
     those that return a copy, so that no result shares memory with an argument. Whatever runs the operators, such
     as a dispatch mode around the call, sees only these; of one that copies it sees the view and the copy of it.
+
+    >>> rl.func.functionalize(lambda x: x.clone().add_(1))(rl.ones(2))
+    tensor([2., 2.])
     """
     check(
         remove in _REMOVED,

@@ -36,7 +36,12 @@ def jacrev(
     chunk_size: int | None = None,
     _preallocate_and_copy: bool = False,
 ) -> Callable[..., Any]:
-    """The Jacobian of `func`, by reverse mode: one row for each element of the output."""
+    """The Jacobian of `func`, by reverse mode: one row for each element of the output.
+
+    >>> rl.func.jacrev(rl.square)(rl.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
     if not (chunk_size is None or chunk_size > 0):
         raise ValueError(f"jacrev: `chunk_size` should be greater than 0. (got {chunk_size})")
 
@@ -87,7 +92,12 @@ def _one_by_one(row: Callable[..., list[Any]], basis: Sequence[Tensor]) -> list[
 def jacfwd(
     func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error"
 ) -> Callable[..., Any]:
-    """The Jacobian of `func`, by forward mode: one column for each element of the input."""
+    """The Jacobian of `func`, by forward mode: one column for each element of the input.
+
+    >>> rl.func.jacfwd(rl.square)(rl.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -124,5 +134,10 @@ def jacfwd(
 
 
 def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
-    """The matrix of second derivatives of `func`, forward over reverse."""
+    """The matrix of second derivatives of `func`, forward over reverse.
+
+    >>> rl.func.hessian(lambda x: (x ** 3).sum())(rl.tensor([1.0, 2.0]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]])
+    """
     return jacfwd(jacrev(func, argnums), argnums)

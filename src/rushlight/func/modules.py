@@ -12,7 +12,10 @@ from ..core.tensor import Tensor
 
 
 def replace_all_batch_norm_modules_(root: Any) -> Any:
-    """Let every batch norm in `root` use the statistics of its batch alone, in place; `vmap` needs that."""
+    """Let every batch norm in `root` use the statistics of its batch alone, in place; `vmap` needs that.
+
+    >>> rl.func.replace_all_batch_norm_modules_(nn.BatchNorm1d(2)).running_mean
+    """
     for module in root.modules():
         if hasattr(module, "track_running_stats") and hasattr(module, "num_batches_tracked"):
             module.running_mean = module.running_var = module.num_batches_tracked = None
@@ -29,7 +32,12 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """Call `module` with some of its parameters and buffers replaced, without changing the module."""
+    """Call `module` with some of its parameters and buffers replaced, without changing the module.
+
+    >>> state = {"weight": rl.ones(1, 1), "bias": rl.zeros(1)}
+    >>> rl.func.functional_call(nn.Linear(1, 1), state, rl.tensor([[3.0]]))
+    tensor([[3.]])
+    """
     if isinstance(parameter_and_buffer_dicts, dict):
         state = parameter_and_buffer_dicts
     else:
@@ -125,7 +133,12 @@ def check_alike(models: Sequence[Any], what: str) -> None:
 
 
 def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """The parameters and buffers of models of the same kind, each stacked along a new first dimension."""
+    """The parameters and buffers of models of the same kind, each stacked along a new first dimension.
+
+    >>> parameters, buffers = rl.func.stack_module_state([nn.Linear(2, 3), nn.Linear(2, 3)])
+    >>> parameters["weight"].shape
+    rushlight.Size([2, 3, 2])
+    """
     check_alike(models, "stack_module_state")
     parameters = _stacked([dict(m.named_parameters()) for m in models])
     buffers = _stacked([dict(m.named_buffers()) for m in models])

@@ -23,6 +23,11 @@ def rearrange(tensor: Tensor | Sequence[Tensor], pattern: str, **axes_lengths: i
 
     A name is a dimension, a parenthesis several in one, `...` all others, `1` or `()` one of size 1. Sizes of
     parts that do not follow are given by name.
+
+    >>> rl.func.rearrange(rl.arange(6), "(a b) -> b a", a=2)
+    tensor([[0, 3],
+            [1, 4],
+            [2, 5]])
     """
     value: Any = tensor if isinstance(tensor, Tensor) else run_name("stack", tuple(tensor), 0)
     sides = pattern.split("->")

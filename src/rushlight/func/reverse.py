@@ -111,7 +111,11 @@ def split_aux(output: Any, has_aux: bool, what: str) -> tuple[Any, Any]:
 def grad_and_value(
     func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
-    """A function that returns the gradient of `func` (which returns a scalar) and its value, or (value, aux)."""
+    """A function that returns the gradient of `func` (which returns a scalar) and its value, or (value, aux).
+
+    >>> rl.func.grad_and_value(lambda x: x ** 3)(rl.tensor(2.0))
+    (tensor(12.), tensor(8.))
+    """
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -154,7 +158,11 @@ def _check_scalar(output: Any) -> None:
 
 def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
     """A function that returns the gradient of `func`, which returns a scalar; with `has_aux`, (gradient,
-    aux)."""
+    aux).
+
+    >>> rl.func.grad(lambda x: x ** 3)(rl.tensor(2.0))
+    tensor(12.)
+    """
     both = grad_and_value(func, argnums, has_aux)
 
     @functools.wraps(func)
@@ -167,7 +175,12 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
 
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """The value of `func` at `primals`, and the function that maps cotangents of it, which have the structure of
-    the value, to cotangents of the primals; as long as it is given retain_graph=True, again and again."""
+    the value, to cotangents of the primals; as long as it is given retain_graph=True, again and again.
+
+    >>> value, pull = rl.func.vjp(rl.square, rl.tensor(3.0))
+    >>> pull(rl.tensor(1.0))
+    (tensor(6.),)
+    """
     return vjp_by(func, primals, tuple(range(len(primals))), {}, has_aux)
 
 

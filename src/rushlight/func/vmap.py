@@ -31,6 +31,9 @@ def vmap(
     inputs or outputs. `randomness` says whether random operators inside draw once for the whole batch
     ("same"), for each element ("different"), or are refused ("error"). `chunk_size` limits how many elements
     are computed at once.
+
+    >>> rl.vmap(rl.dot)(rl.ones(3, 2), rl.ones(3, 2))
+    tensor([2., 2., 2.])
     """
     if randomness not in _RANDOMNESS:
         raise RuntimeError(

@@ -49,7 +49,11 @@ is_fx_symbolic_tracing = is_fx_tracing
 
 def wrap(fn_or_name: str | Callable[..., Any]) -> Any:
     """Record calls of a function of this module as they are, instead of what happens in it: as a decorator, or
-    with the name. To be called where the module is defined."""
+    with the name. To be called where the module is defined.
+
+    >>> rl.fx.wrap(len)
+    <built-in function len>
+    """
     if not callable(fn_or_name) and not isinstance(fn_or_name, str):
         raise RuntimeError("Unsupported type for global function! Must be either a callable or string name")
     name = fn_or_name if isinstance(fn_or_name, str) else fn_or_name.__name__
@@ -63,7 +67,11 @@ def wrap(fn_or_name: str | Callable[..., Any]) -> Any:
 
 class Tracer(TracerBase):
     """Records a program. Derive from it to say which modules are recorded as calls (`is_leaf_module`), or what
-    becomes of calls, attributes and arguments."""
+    becomes of calls, attributes and arguments.
+
+    >>> rl.fx.Tracer().trace(lambda x: x + 1).find_nodes(op="placeholder")
+    [x]
+    """
 
     def __init__(
         self,
@@ -402,7 +410,11 @@ def _without_kinds(function: Any, count: int) -> Callable[..., Any]:
 def symbolic_trace(
     root: Module | Callable[..., Any], concrete_args: dict[str, Any] | None = None
 ) -> GraphModule:
-    """A function or module as a module with a graph: the calls that it makes, whatever its arguments are."""
+    """A function or module as a module with a graph: the calls that it makes, whatever its arguments are.
+
+    >>> rl.fx.symbolic_trace(lambda x: x.relu())(rl.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
     tracer = Tracer()
     graph = tracer.trace(root, concrete_args)
     name = type(root).__name__ if isinstance(root, Module) else getattr(root, "__name__", type(root).__name__)

@@ -49,7 +49,12 @@ class InsertPoint:
 
 
 class Graph:
-    """Make nodes with `placeholder`, `call_function` and the like, and end with `output`."""
+    """Make nodes with `placeholder`, `call_function` and the like, and end with `output`.
+
+    >>> graph = rl.fx.Graph()
+    >>> graph.output(graph.call_function(rl.sin, (graph.placeholder("x"),))).op
+    'output'
+    """
 
     def __init__(self, owning_module: Any = None) -> None:
         self._root = Node(self, "", "call_function", _begin, (), {})

@@ -19,7 +19,12 @@ _numbers = itertools.count()
 
 
 class GraphModule(Module):
-    """`root` gives what the graph refers to: a module, of which it is copied, or a dictionary by name."""
+    """`root` gives what the graph refers to: a module, of which it is copied, or a dictionary by name.
+
+    >>> module = rl.fx.symbolic_trace(lambda x: x.sin() + 1)
+    >>> print(module.code.strip().splitlines()[-1].strip().startswith("return"))
+    True
+    """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         # a class of its own for each, whose forward is the code of its graph

@@ -17,7 +17,11 @@ __all__ = ["Interpreter", "Transformer"]
 
 class Interpreter:
     """Runs the graph of a module. Derive from this and define `call_function` and the like, which are given the
-    target and its arguments, or `run_node`."""
+    target and its arguments, or `run_node`.
+
+    >>> rl.fx.Interpreter(rl.fx.symbolic_trace(lambda x: x + 1)).run(rl.ones(2))
+    tensor([2., 2.])
+    """
 
     def __init__(
         self, module: Module, garbage_collect_values: bool = True, graph: Graph | None = None
@@ -140,7 +144,11 @@ class TransformerTracer(TracerBase):
 
 class Transformer(Interpreter):
     """Runs a graph on proxies, which makes another. Define `call_function` and the like to change what becomes of
-    nodes, and call `transform`."""
+    nodes, and call `transform`.
+
+    >>> rl.fx.Transformer(rl.fx.symbolic_trace(lambda x: x + 1)).transform()(rl.ones(2))
+    tensor([2., 2.])
+    """
 
     def __init__(self, module: GraphModule) -> None:
         super().__init__(module)

@@ -24,13 +24,21 @@ _side_effects: set[Any] = set()
 
 
 def has_side_effect(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """`fn` itself, whose calls are kept although nobody uses their results."""
+    """`fn` itself, whose calls are kept although nobody uses their results.
+
+    >>> rl.fx.has_side_effect(print) is print
+    True
+    """
     _side_effects.add(fn)
     return fn
 
 
 def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
-    """`a` with everything that is no container in it replaced."""
+    """`a` with everything that is no container in it replaced.
+
+    >>> rl.fx.node.map_aggregate((1, [2]), lambda x: x * 10)
+    (10, [20])
+    """
     if isinstance(a, tuple):
         parts = [map_aggregate(part, fn) for part in a]
         return type(a)(*parts) if hasattr(a, "_fields") else tuple(parts)
@@ -50,7 +58,11 @@ def map_arg(a: Any, fn: Callable[[Node], Any]) -> Any:
 
 
 class Node:
-    """A step; `graph.call_function` and the like make them."""
+    """A step; `graph.call_function` and the like make them.
+
+    >>> [node.op for node in rl.fx.symbolic_trace(lambda x: x + 1).graph.nodes]
+    ['placeholder', 'call_function', 'output']
+    """
 
     def __init__(
         self,

@@ -155,7 +155,11 @@ class GraphAppendingTracer(TracerBase):
 
 
 class Proxy:
-    """Stands for the result of a node."""
+    """Stands for the result of a node.
+
+    >>> type(next(iter(rl.fx.symbolic_trace(lambda x: x + 1).graph.nodes))).__name__
+    'Node'
+    """
 
     def __init__(self, node: Node, tracer: TracerBase | None = None) -> None:
         self.tracer = GraphAppendingTracer(node.graph) if tracer is None else tracer

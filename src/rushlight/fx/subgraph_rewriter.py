@@ -37,7 +37,13 @@ def replace_pattern(
     gm: GraphModule, pattern: Callable[..., Any] | GraphModule, replacement: Callable[..., Any] | GraphModule
 ) -> list[Match]:
     """Put what `replacement` computes in the place of every part of the graph that computes what `pattern` does:
-    both take the same arguments. Parts do not overlap, and nothing else may use what is inside of one."""
+    both take the same arguments. Parts do not overlap, and nothing else may use what is inside of one.
+
+    >>> module = rl.fx.symbolic_trace(lambda x: rl.sin(x) + 1)
+    >>> _ = rl.fx.replace_pattern(module, lambda x: rl.sin(x), lambda x: rl.cos(x))
+    >>> module(rl.zeros(1))
+    tensor([2.])
+    """
     replaced = replace_pattern_with_filters(gm, pattern, replacement)
     return [Match(found.anchor, found.nodes_map) for found in replaced]
 

@@ -45,7 +45,11 @@ save, load = (missing_function("jit", name, _FILES) for name in ("save", "load")
 
 
 class ScriptModule(Module):
-    """The base of modules that are written for scripting: a module. No other module is one."""
+    """The base of modules that are written for scripting: a module. No other module is one.
+
+    >>> issubclass(rl.jit.ScriptModule, nn.Module)
+    True
+    """
 
 
 class RecursiveScriptModule(ScriptModule):
@@ -58,7 +62,11 @@ _isinstance = isinstance
 def script(
     obj: Item, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None
 ) -> Item:
-    """`obj`, a function, class or module, as it is; parameters of a module must have their shapes."""
+    """`obj`, a function, class or module, as it is; parameters of a module must have their shapes.
+
+    >>> rl.jit.script(lambda x: x + 1)(rl.ones(2))
+    tensor([2., 2.])
+    """
     _check_initialized(obj)
     return obj
 
@@ -73,59 +81,116 @@ def _check_initialized(obj: Any) -> None:
 
 
 def trace(func: Item, example_inputs: Any = None, *args: Any, **options: Any) -> Item:
-    """`func` as it is, after one run on the example inputs, which fails where it would fail later."""
+    """`func` as it is, after one run on the example inputs, which fails where it would fail later.
+
+    >>> rl.jit.trace(lambda x: x + 1, (rl.ones(2),))(rl.zeros(2))
+    tensor([1., 1.])
+    """
     if example_inputs is not None:
         func(*(example_inputs if _isinstance(example_inputs, tuple) else (example_inputs,)))  # type: ignore[operator]
     return func
 
 
 def trace_module(mod: Item, inputs: dict[str, Any], **options: Any) -> Item:
+    """The module as it is, after one run on the example inputs.
+
+    >>> rl.jit.trace_module(nn.Linear(2, 3), {"forward": (rl.ones(1, 2),)})
+    Linear(in_features=2, out_features=3, bias=True)
+    """
     for name, example in inputs.items():
         getattr(mod, name)(*(example if _isinstance(example, tuple) else (example,)))
     return mod
 
 
 def freeze(mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True) -> Any:
-    """`mod` as it is; it must be in evaluation mode, as in PyTorch."""
+    """`mod` as it is; it must be in evaluation mode, as in PyTorch.
+
+    >>> rl.jit.freeze(nn.Linear(2, 3).eval())
+    Linear(in_features=2, out_features=3, bias=True)
+    """
     if getattr(mod, "training", False):
         raise RuntimeError("jit.freeze: the module is in training mode; call eval() first")
     return mod
 
 
 def optimize_for_inference(mod: Any, other_methods: Any = None) -> Any:
+    """The module as it is, in evaluation mode.
+
+    >>> rl.jit.optimize_for_inference(nn.Linear(2, 3).eval())
+    Linear(in_features=2, out_features=3, bias=True)
+    """
     return freeze(mod)
 
 
 def script_if_tracing(fn: Item) -> Item:
+    """The function as it is.
+
+    >>> rl.jit.script_if_tracing(abs)(-1)
+    1
+    """
     return fn
 
 
 def script_method(fn: Item) -> Item:
+    """The function as it is.
+
+    >>> rl.jit.script_method(abs)(-1)
+    1
+    """
     return fn
 
 
 def export(fn: Item) -> Item:
+    """The function as it is.
+
+    >>> rl.jit.export(abs)(-1)
+    1
+    """
     return fn
 
 
 def unused(fn: Item) -> Item:
+    """The function as it is.
+
+    >>> rl.jit.unused(abs)(-1)
+    1
+    """
     return fn
 
 
 def interface(obj: Item) -> Item:
+    """The class as it is.
+
+    >>> rl.jit.interface(int)
+    <class 'int'>
+    """
     return obj
 
 
 def ignore(drop: Any = False, **options: Any) -> Callable[[Item], Item] | Any:
-    """As a decorator, with or without arguments."""
+    """As a decorator, with or without arguments.
+
+    >>> rl.jit.ignore(abs)(-1)
+    1
+    """
     return drop if callable(drop) else lambda fn: fn
 
 
 def annotate(the_type: Any, the_value: Item) -> Item:
+    """The value as it is; the type is for PyTorch's compiler.
+
+    >>> rl.jit.annotate(int, 3)
+    3
+    """
     return the_value
 
 
 def isinstance(obj: Any, target_type: Any) -> bool:
+    """Whether an object has a type.
+
+    >>> rl.jit.isinstance([1, 2], list)
+    True
+    """
     return _isinstance(obj, target_type)
 
 
@@ -138,8 +203,18 @@ _overload_method = _overload
 
 
 def is_scripting() -> bool:
+    """False: nothing is scripted here.
+
+    >>> rl.jit.is_scripting()
+    False
+    """
     return False
 
 
 def is_tracing() -> bool:
+    """Whether `trace` runs the function.
+
+    >>> rl.jit.is_tracing()
+    False
+    """
     return False

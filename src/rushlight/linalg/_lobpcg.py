@@ -39,7 +39,11 @@ def lobpcg(
     ortho_bparams: dict[str, bool] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """(eigenvalues, eigenvectors) of A x = e B x: the `k` largest in descending order, or the smallest in
-    ascending order. `X` holds first guesses of the vectors, `iK` approximates the inverse of A."""
+    ascending order. `X` holds first guesses of the vectors, `iK` approximates the inverse of A.
+
+    >>> rl.lobpcg(rl.diag(rl.arange(1.0, 10.0)), k=1)[0].round(decimals=2)
+    tensor([9.])
+    """
     if method not in (None, "basic", "ortho"):
         raise ValueError(f"lobpcg: method must be 'basic' or 'ortho', not {method!r}")
     if tracker is not None or any((ortho_iparams, ortho_fparams, ortho_bparams)):

@@ -14,7 +14,12 @@ _linalg = API.functions["linalg"]
 def lu(
     A: Tensor, pivot: bool = True, get_infos: bool = False, out: tuple[Tensor, ...] | None = None
 ) -> tuple[Tensor, ...]:
-    """The packed LU factorization with its pivots, and on request whether each matrix was regular."""
+    """The packed LU factorization with its pivots, and on request whether each matrix was regular.
+
+    >>> rl.lu(rl.tensor([[2.0, 0.0], [0.0, 4.0]]))[0]
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
     everything = _linalg["lu_factor_ex"](A, pivot=pivot)
     found = everything if get_infos else tuple(everything[:2])
     if out is None:
@@ -35,7 +40,12 @@ tensor_method(_lu_method)
 def svd_lowrank(
     A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """(U, S, V) of rank q, close to those of A - M: Halko, Martinsson and Tropp, algorithm 5.1."""
+    """(U, S, V) of rank q, close to those of A - M: Halko, Martinsson and Tropp, algorithm 5.1.
+
+    >>> U, S, V = rl.svd_lowrank(rl.diag(rl.tensor([3.0, 2.0, 1.0])), q=2)
+    >>> S.shape
+    rushlight.Size([2])
+    """
     q = 6 if q is None else q
     m, n = A.shape[-2:]
     shifted = A if M is None else A - M.expand(A.shape)
@@ -60,7 +70,12 @@ def _range(a: Tensor, q: int, niter: int) -> Tensor:
 def pca_lowrank(
     A: Tensor, q: int | None = None, center: bool = True, niter: int = 2
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Principal components of the rows of A, which are centred unless told otherwise."""
+    """Principal components of the rows of A, which are centred unless told otherwise.
+
+    >>> U, S, V = rl.pca_lowrank(rl.diag(rl.tensor([3.0, 2.0, 1.0])), q=2)
+    >>> V.shape
+    rushlight.Size([3, 2])
+    """
     m, n = A.shape[-2:]
     q = min(6, m, n) if q is None else q
     if not 0 <= q <= min(m, n):

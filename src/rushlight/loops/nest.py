@@ -60,6 +60,9 @@ class Combine(enum.Enum):
     """How a reduction folds values.
 
     ARG_* fold a (value, position) pair and keep the first position among equals.
+
+    >>> rl.library.Combine.SUM.name
+    'SUM'
     """
 
     SUM = "sum"

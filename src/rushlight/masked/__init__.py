@@ -109,7 +109,11 @@ def sum(
     dtype: DType | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The sum of the selected elements."""
+    """The sum of the selected elements.
+
+    >>> rl.masked.sum(rl.tensor([1.0, 5.0]), 0, mask=rl.tensor([True, False]))
+    tensor(1.)
+    """
     if input._parts is not None:
         return reduced("sum", input, _dims(dim, input.ndim), keepdim, _sum_dtype(input, dtype), mask)
     return _selected(input, mask, 0).sum(
@@ -125,7 +129,11 @@ def prod(
     dtype: DType | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The product of the selected elements."""
+    """The product of the selected elements.
+
+    >>> rl.masked.prod(rl.tensor([2.0, 5.0]), 0, mask=rl.tensor([True, False]))
+    tensor(2.)
+    """
     if input._parts is not None:
         return reduced("prod", input, _dims(dim, input.ndim), keepdim, _sum_dtype(input, dtype), mask)
     result = _selected(input, mask, 1).to(_sum_dtype(input, dtype))
@@ -135,12 +143,20 @@ def prod(
 
 
 def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
-    """The running sum of the selected elements."""
+    """The running sum of the selected elements.
+
+    >>> rl.masked.cumsum(rl.tensor([2.0, 3.0]), 0, mask=rl.tensor([True, True]))
+    tensor([2., 5.])
+    """
     return _selected(input, mask, 0).cumsum(dim, dtype=dtype or input.dtype)
 
 
 def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
-    """The running product of the selected elements."""
+    """The running product of the selected elements.
+
+    >>> rl.masked.cumprod(rl.tensor([2.0, 3.0]), 0, mask=rl.tensor([True, True]))
+    tensor([2., 6.])
+    """
     return _selected(input, mask, 1).cumprod(dim, dtype=dtype or input.dtype)
 
 
@@ -152,7 +168,11 @@ def amax(
     dtype: DType | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The largest of the selected elements."""
+    """The largest of the selected elements.
+
+    >>> rl.masked.amax(rl.tensor([1.0, 5.0]), 0, mask=rl.tensor([True, False]))
+    tensor(1.)
+    """
     if input._parts is not None:
         return reduced("amax", input, _dims(dim, input.ndim), keepdim, dtype or input.dtype, mask)
     selected = _selected(input, mask, _lowest(input.dtype))
@@ -167,7 +187,11 @@ def amin(
     dtype: DType | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The smallest of the selected elements."""
+    """The smallest of the selected elements.
+
+    >>> rl.masked.amin(rl.tensor([1.0, 5.0]), 0, mask=rl.tensor([False, True]))
+    tensor(5.)
+    """
     if input._parts is not None:
         return reduced("amin", input, _dims(dim, input.ndim), keepdim, dtype or input.dtype, mask)
     selected = _selected(input, mask, _highest(input.dtype))
@@ -182,7 +206,11 @@ def argmax(
     dtype: DType | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The position of the largest selected element, in the dtype of the input unless told otherwise."""
+    """The position of the largest selected element, in the dtype of the input unless told otherwise.
+
+    >>> rl.masked.argmax(rl.tensor([1.0, 5.0]), 0, mask=rl.tensor([True, False]))
+    tensor(0.)
+    """
     return _selected(input, mask, _lowest(input.dtype)).argmax(dim, bool(keepdim)).to(dtype or input.dtype)
 
 
@@ -194,7 +222,11 @@ def argmin(
     dtype: DType | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The position of the smallest selected element, in the dtype of the input unless told otherwise."""
+    """The position of the smallest selected element, in the dtype of the input unless told otherwise.
+
+    >>> rl.masked.argmin(rl.tensor([1.0, 5.0]), 0, mask=rl.tensor([False, True]))
+    tensor(1.)
+    """
     return _selected(input, mask, _highest(input.dtype)).argmin(dim, bool(keepdim)).to(dtype or input.dtype)
 
 
@@ -206,7 +238,11 @@ def mean(
     dtype: DType | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The mean of the selected elements; NaN if there are none."""
+    """The mean of the selected elements; NaN if there are none.
+
+    >>> rl.masked.mean(rl.tensor([1.0, 5.0]), 0, mask=rl.tensor([True, False]))
+    tensor(1.)
+    """
     wanted = dtype or input.dtype
     check(
         wanted.category >= Category.FLOATING,
@@ -229,7 +265,11 @@ def median(
     dtype: DType | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The median of the selected elements, the lower one of two; NaN if there are none."""
+    """The median of the selected elements, the lower one of two; NaN if there are none.
+
+    >>> rl.masked.median(rl.tensor([1.0, 5.0, 2.0]), 0, mask=rl.tensor([True, False, True]))
+    tensor(1.)
+    """
     if input.is_floating_point():
         return _selected(input, mask, NAN).nanmedian(dim, keepdim)[0]
     result = _selected(input.to(DTYPES["float32"]), mask, NAN).nanmedian(dim, keepdim)[0]
@@ -249,7 +289,11 @@ def logsumexp(
     dtype: DType | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The logarithm of the sum of the exponentials of the selected elements."""
+    """The logarithm of the sum of the exponentials of the selected elements.
+
+    >>> rl.masked.logsumexp(rl.tensor([0.0, 9.0]), 0, mask=rl.tensor([True, False]))
+    tensor(0.)
+    """
     selected = _selected(input, mask, _lowest(input.dtype))
     return selected.logsumexp(_dims(dim, input.ndim), keepdim).to(dtype or input.dtype)
 
@@ -263,7 +307,11 @@ def norm(
     dtype: DType | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The vector norm of order `ord` of the selected elements."""
+    """The vector norm of order `ord` of the selected elements.
+
+    >>> rl.masked.norm(rl.tensor([3.0, 4.0, 9.0]), 2, 0, mask=rl.tensor([True, True, False]))
+    tensor(5.)
+    """
     selected = _selected(input, mask, INF if ord == -INF else 0)
     return run_name(
         "linalg_vector_norm",
@@ -285,7 +333,12 @@ def var(
     dtype: DType | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The variance of the selected elements."""
+    """The variance of the selected elements.
+
+    >>> mask = rl.tensor([True, True, False])
+    >>> rl.masked.var(rl.tensor([1.0, 3.0, 9.0]), 0, unbiased=False, mask=mask)
+    tensor(1.)
+    """
     check(
         unbiased is None or correction is None,
         "masked.var: only one of unbiased and correction may be given",
@@ -313,7 +366,12 @@ def std(
     dtype: DType | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The standard deviation of the selected elements."""
+    """The standard deviation of the selected elements.
+
+    >>> mask = rl.tensor([True, True, False])
+    >>> rl.masked.std(rl.tensor([1.0, 3.0, 9.0]), 0, unbiased=False, mask=mask)
+    tensor(1.)
+    """
     return var(input, dim, unbiased, correction=correction, keepdim=keepdim, dtype=dtype, mask=mask).sqrt()
 
 
@@ -321,17 +379,29 @@ def std(
 
 
 def softmax(input: Tensor, dim: int, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
-    """Softmax of the selected elements; zero for the others."""
+    """Softmax of the selected elements; zero for the others.
+
+    >>> rl.masked.softmax(rl.tensor([1.0, 1.0, 9.0]), 0, mask=rl.tensor([True, True, False]))
+    tensor([0.5000, 0.5000, 0.0000])
+    """
     return _selected(input, mask, _lowest(input.dtype)).softmax(dim, dtype or input.dtype)
 
 
 def log_softmax(input: Tensor, dim: int, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
-    """The logarithm of `softmax`."""
+    """The logarithm of `softmax`.
+
+    >>> rl.masked.log_softmax(rl.tensor([1.0, 1.0]), 0, mask=rl.tensor([True, True]))
+    tensor([-0.6931, -0.6931])
+    """
     return _selected(input, mask, _lowest(input.dtype)).log_softmax(dim, dtype or input.dtype)
 
 
 def softmin(input: Tensor, dim: int, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
-    """Softmax of the negated selected elements; zero for the others."""
+    """Softmax of the negated selected elements; zero for the others.
+
+    >>> rl.masked.softmin(rl.tensor([1.0, 1.0]), 0, mask=rl.tensor([True, True]))
+    tensor([0.5000, 0.5000])
+    """
     return (-_selected(input, mask, _highest(input.dtype))).softmax(dim, dtype or input.dtype)
 
 
@@ -344,7 +414,11 @@ def normalize(
     dtype: DType | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The input divided by the norm of its selected elements, which is at least `eps`."""
+    """The input divided by the norm of its selected elements, which is at least `eps`.
+
+    >>> rl.masked.normalize(rl.tensor([3.0, 4.0]), 2, 0, mask=rl.tensor([True, True]))
+    tensor([0.6000, 0.8000])
+    """
     size = norm(input, ord, dim, keepdim=True, dtype=dtype, mask=mask)
     return _selected(input, mask, 0) / size.clamp(min=eps)
 
@@ -357,6 +431,10 @@ def logaddexp(
     input_mask: Tensor | None = None,
     other_mask: Tensor | None = None,
 ) -> Tensor:
-    """log(exp(input) + exp(other)), where an element left out counts as zero in that sum."""
+    """log(exp(input) + exp(other)), where an element left out counts as zero in that sum.
+
+    >>> rl.masked.logaddexp(rl.tensor([0.0]), rl.tensor([0.0]))
+    tensor([0.6931])
+    """
     left = _selected(input, input_mask, _lowest(input.dtype))
     return left.logaddexp(_selected(other, other_mask, _lowest(other.dtype))).to(dtype or input.dtype)

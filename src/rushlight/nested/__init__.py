@@ -52,7 +52,11 @@ def nested_tensor(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """A nested tensor of copies of the tensors, arrays or sequences in `tensor_list`; a leaf of autograd."""
+    """A nested tensor of copies of the tensors, arrays or sequences in `tensor_list`; a leaf of autograd.
+
+    >>> rl.nested.nested_tensor([rl.ones(1), rl.ones(2)]).unbind()
+    (tensor([1.]), tensor([1., 1.]))
+    """
     wanted = _layout(layout, "nested_tensor")
     check(
         isinstance(tensor_list, list | tuple),
@@ -69,7 +73,11 @@ def nested_tensor(
 
 
 def as_nested_tensor(ts: Any, dtype: DType | None = None, device: Any = None, layout: Any = None) -> Tensor:
-    """A nested tensor of a list of tensors, or of the rows of a tensor; gradients flow to them."""
+    """A nested tensor of a list of tensors, or of the rows of a tensor; gradients flow to them.
+
+    >>> rl.nested.as_nested_tensor([rl.ones(1), rl.ones(2)]).is_nested
+    True
+    """
     several = isinstance(ts, list | tuple) and all(isinstance(t, Tensor) for t in ts)
     check(
         several or isinstance(ts, Tensor),
@@ -104,7 +112,11 @@ def nested_tensor_from_jagged(
     max_seqlen: int | None = None,
 ) -> Tensor:
     """A view of `values` as rows: row i begins at offsets[i] and ends where the next begins, or after
-    lengths[i]."""
+    lengths[i].
+
+    >>> rl.nested.nested_tensor_from_jagged(rl.arange(3.0), rl.tensor([0, 1, 3])).unbind()
+    (tensor([0.]), tensor([1., 2.]))
+    """
     check(
         offsets is not None or lengths is not None,
         "nested_tensor_from_jagged(): At least one of offsets or lengths is required.",
@@ -129,7 +141,12 @@ def narrow(
     tensor: Tensor, dim: int, start: int | Tensor, length: int | Tensor, layout: Any = strided
 ) -> Tensor:
     """A part of each row of `tensor`: `length` elements of dimension 1, from `start` on; a view if the layout
-    is jagged. With the strided layout some of the rows, dimension 0."""
+    is jagged. With the strided layout some of the rows, dimension 0.
+
+    >>> x = rl.arange(6).reshape(2, 3)
+    >>> rl.nested.narrow(x, 1, 0, rl.tensor([1, 2]), layout=rl.jagged).is_nested
+    True
+    """
     check(isinstance(start, int | Tensor), "start must be an integer or a tensor")
     check(isinstance(length, int | Tensor), "length must be an integer or a tensor")
     if _layout(layout, "narrow") is strided:
@@ -167,7 +184,12 @@ def _per_row(value: int | Tensor, batch: int) -> Tensor:
 
 
 def masked_select(tensor: Tensor, mask: Tensor) -> Tensor:
-    """The elements of `tensor` that `mask` selects, as one row for each row of `tensor`."""
+    """The elements of `tensor` that `mask` selects, as one row for each row of `tensor`.
+
+    >>> mask = rl.tensor([[True, False], [True, True]])
+    >>> rl.nested.masked_select(rl.tensor([[1, 2], [3, 4]]), mask).values()
+    tensor([1, 3, 4])
+    """
     for name, given in (("tensor", tensor), ("mask", mask)):
         check(
             given.layout.name == "strided",
@@ -179,7 +201,12 @@ def masked_select(tensor: Tensor, mask: Tensor) -> Tensor:
 
 
 def to_padded_tensor(input: Tensor, padding: float, output_size: Any = None) -> Tensor:
-    """The rows of a nested tensor filled up with `padding` to the length of the longest."""
+    """The rows of a nested tensor filled up with `padding` to the length of the longest.
+
+    >>> rl.nested.to_padded_tensor(rl.nested.nested_tensor([rl.ones(1), rl.ones(2)]), 0.0)
+    tensor([[1., 0.],
+            [1., 1.]])
+    """
     sizes = None if output_size is None else tuple(output_size)
     found: Tensor = run_name("to_padded_tensor", input, padding, sizes)
     return found

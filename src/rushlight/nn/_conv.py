@@ -24,14 +24,23 @@ def pair(value: Any) -> tuple[int, ...]:
 
 
 def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
-    """The sliding blocks of an image, as columns."""
+    """The sliding blocks of an image, as columns.
+
+    >>> F.unfold(rl.arange(9.0).reshape(1, 1, 3, 3), kernel_size=2).shape
+    rushlight.Size([1, 4, 4])
+    """
     return run_name("im2col", input, pair(kernel_size), pair(dilation), pair(padding), pair(stride))
 
 
 def fold(
     input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Tensor:
-    """The image whose blocks, added where they overlap, are the columns of the input."""
+    """The image whose blocks, added where they overlap, are the columns of the input.
+
+    >>> F.fold(rl.arange(4.0).reshape(1, 1, 4), (2, 2), kernel_size=1)
+    tensor([[[[0., 1.],
+              [2., 3.]]]])
+    """
     return run_name(
         "col2im", input, pair(output_size), pair(kernel_size), pair(dilation), pair(padding), pair(stride)
     )

@@ -33,6 +33,10 @@ def embedding_bag(
 
     A bag is a row of a 2-D `input`; or what lies between two `offsets` into a 1-D one. Rows longer than
     `max_norm` are shortened first, in place.
+
+    >>> F.embedding_bag(rl.tensor([0, 2, 1]), rl.eye(3), rl.tensor([0, 2]), mode="sum")
+    tensor([[1., 0., 1.],
+            [0., 1., 0.]])
     """
     if weight.dtype is int64 and input.is_floating_point():
         warnings.warn(

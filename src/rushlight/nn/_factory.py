@@ -10,7 +10,11 @@ _KEYS = ("device", "dtype", "memory_format")
 
 
 def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
-    """device, dtype and memory_format from `kwargs`, directly or inside of its "factory_kwargs"."""
+    """device, dtype and memory_format from `kwargs`, directly or inside of its "factory_kwargs".
+
+    >>> nn.factory_kwargs({"dtype": rl.float64})
+    {'dtype': rushlight.float64}
+    """
     if kwargs is None:
         return {}
     given = {key: kwargs[key] for key in kwargs if key in _KEYS}

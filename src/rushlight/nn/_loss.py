@@ -89,6 +89,11 @@ def mse_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
+    """Mean square of errors.
+
+    >>> F.mse_loss(rl.tensor([3.0]), rl.tensor([1.0]))
+    tensor(4.)
+    """
     a, b = _same_size(input, target)
     word = _word(size_average, reduce, reduction)
     if weight is not None:
@@ -104,6 +109,11 @@ def l1_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
+    """Mean magnitude of errors.
+
+    >>> F.l1_loss(rl.tensor([3.0]), rl.tensor([1.0]))
+    tensor(2.)
+    """
     a, b = _same_size(input, target)
     word = _word(size_average, reduce, reduction)
     if weight is not None:
@@ -119,6 +129,11 @@ def smooth_l1_loss(
     reduction: str = "mean",
     beta: float = 1.0,
 ) -> Tensor:
+    """Squares of errors below `beta`, magnitudes above.
+
+    >>> F.smooth_l1_loss(rl.tensor([3.0]), rl.tensor([0.0]))
+    tensor(2.5000)
+    """
     a, b = _same_size(input, target)
     number = _number(size_average, reduce, reduction)
     return run_name("l1_loss", a, b, number) if beta == 0 else run_name("smooth_l1_loss", a, b, number, beta)
@@ -127,6 +142,11 @@ def smooth_l1_loss(
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
+    """Squares of small errors, magnitudes of large ones.
+
+    >>> F.huber_loss(rl.tensor([3.0]), rl.tensor([0.0]))
+    tensor(2.5000)
+    """
     a, b = _same_size(input, target)
     word = _word(None, None, reduction)
     if weight is None:
@@ -147,6 +167,11 @@ def nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
+    """Negative log-likelihood of classes by log-probabilities.
+
+    >>> F.nll_loss(rl.tensor([[0.5, 0.5]]).log(), rl.tensor([1]))
+    tensor(0.6931)
+    """
     return run_name(
         "nll_loss_nd", input, target, weight, _number(size_average, reduce, reduction), ignore_index
     )
@@ -162,6 +187,11 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
+    """Cross entropy of the softmax of logits with classes or class probabilities.
+
+    >>> F.cross_entropy(rl.tensor([[0.0, 0.0]]), rl.tensor([1]))
+    tensor(0.6931)
+    """
     return run_name(
         "cross_entropy_loss",
         input,
@@ -189,6 +219,9 @@ def linear_cross_entropy(
 
     `options` say how PyTorch cuts the work into chunks. Of that only one thing shows: half types then keep
     their logits in float32.
+
+    >>> F.linear_cross_entropy(rl.ones(2, 3), rl.ones(4, 3), rl.tensor([0, 1]))
+    tensor(1.3863)
     """
     check(input.ndim in (1, 2), f"expected input with dimensionality 1 or 2, got {input.ndim}")
     check(
@@ -243,6 +276,11 @@ def binary_cross_entropy(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
+    """Cross entropy of probabilities with targets in [0, 1].
+
+    >>> F.binary_cross_entropy(rl.tensor([0.5]), rl.tensor([1.0]))
+    tensor(0.6931)
+    """
     number = _number(size_average, reduce, reduction)
     check(
         target.shape == input.shape,
@@ -264,6 +302,11 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     pos_weight: Tensor | None = None,
 ) -> Tensor:
+    """Cross entropy of the sigmoid of logits with targets in [0, 1].
+
+    >>> F.binary_cross_entropy_with_logits(rl.tensor([0.0]), rl.tensor([1.0]))
+    tensor(0.6931)
+    """
     number = _number(size_average, reduce, reduction)
     check(
         target.shape == input.shape,
@@ -281,6 +324,11 @@ def kl_div(
     reduction: str = "mean",
     log_target: bool = False,
 ) -> Tensor:
+    """Kullback-Leibler divergence of targets from log-probabilities.
+
+    >>> F.kl_div(rl.tensor([[0.5, 0.5]]).log(), rl.tensor([[0.25, 0.75]]), reduction="batchmean")
+    tensor(0.1308)
+    """
     if size_average is None and reduce is None and reduction == "mean":
         warnings.warn(
             "reduction: 'mean' divides the total loss by both the batch size and the support size. "
@@ -306,6 +354,11 @@ def poisson_nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
+    """Negative log-likelihood of counts by log-rates.
+
+    >>> F.poisson_nll_loss(rl.tensor([0.0]), rl.tensor([1.0]))
+    tensor(1.)
+    """
     return run_name(
         "poisson_nll_loss", input, target, log_input, full, eps, _number(size_average, reduce, reduction)
     )
@@ -322,6 +375,9 @@ def gaussian_nll_loss(
     """Minus the log likelihood of `target` under a normal distribution with mean `input`.
 
     Variances below `eps` count as `eps`, with the gradient of the variance that was given.
+
+    >>> F.gaussian_nll_loss(rl.tensor([0.0]), rl.tensor([2.0]), rl.tensor([1.0]))
+    tensor(2.)
     """
     variance = _variance(input, var)
     check(reduction in _REDUCTIONS, f"{reduction} is not valid", ValueError)
@@ -365,6 +421,11 @@ def soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
+    """`log(1 + exp(-target * input))`.
+
+    >>> F.soft_margin_loss(rl.tensor([0.0]), rl.tensor([1.0]))
+    tensor(0.6931)
+    """
     return run_name("soft_margin_loss", input, target, _number(size_average, reduce, reduction))
 
 

@@ -30,6 +30,11 @@ def hinge_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
+    """The input where the target is 1, `max(0, margin - input)` where it is -1.
+
+    >>> F.hinge_embedding_loss(rl.tensor([0.5]), rl.tensor([-1.0]))
+    tensor(0.5000)
+    """
     return run_name("hinge_embedding_loss", input, target, margin, _number(size_average, reduce, reduction))
 
 
@@ -42,6 +47,11 @@ def margin_ranking_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
+    """`max(0, -target * (input1 - input2) + margin)`.
+
+    >>> F.margin_ranking_loss(rl.tensor([1.0]), rl.tensor([3.0]), rl.tensor([1.0]))
+    tensor(2.)
+    """
     number = _number(size_average, reduce, reduction)
     check(
         input1.ndim == input2.ndim == target.ndim,
@@ -61,6 +71,11 @@ def cosine_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
+    """One minus the cosine for pairs that belong together, its positive part for others.
+
+    >>> F.cosine_embedding_loss(rl.tensor([[1.0, 0.0]]), rl.tensor([[0.0, 1.0]]), rl.tensor([1.0]))
+    tensor(1.)
+    """
     return run_name(
         "cosine_embedding_loss", input1, input2, target, margin, _number(size_average, reduce, reduction)
     )
@@ -76,6 +91,11 @@ def multi_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
+    """Hinge loss of one label per sample.
+
+    >>> F.multi_margin_loss(rl.tensor([[0.1, 0.8]]), rl.tensor([1]))
+    tensor(0.1500)
+    """
     number = _number(size_average, reduce, reduction)
     check(p in (1, 2), f"only p == 1 and p == 2 supported, not {p}", ValueError)
     check(weight is None or weight.ndim == 1, "weight must be one-dimensional", ValueError)
@@ -89,6 +109,11 @@ def multilabel_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
+    """Hinge loss of several labels per sample.
+
+    >>> F.multilabel_margin_loss(rl.tensor([[0.1, 0.8]]), rl.tensor([[1, -1]]))
+    tensor(0.1500)
+    """
     return run_name("multilabel_margin_loss", input, target, _number(size_average, reduce, reduction))
 
 
@@ -100,6 +125,11 @@ def multilabel_soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
+    """Mean over classes of the cross entropy with logits.
+
+    >>> F.multilabel_soft_margin_loss(rl.tensor([[0.0, 0.0]]), rl.tensor([[1.0, 0.0]]))
+    tensor(0.6931)
+    """
     word = _word(size_average, reduce, reduction)
     yes, no = (run_name("log_sigmoid", x) for x in (input, -input))
     losses = -(target * yes + (1 - target) * no)
@@ -120,6 +150,11 @@ def triplet_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
+    """How much nearer the negative is than the positive, plus a margin, not below 0.
+
+    >>> F.triplet_margin_loss(rl.tensor([[0.0]]), rl.tensor([[1.0]]), rl.tensor([[1.0]]))
+    tensor(1.)
+    """
     number = _number(size_average, reduce, reduction)
     check(not margin <= 0, f"margin must be greater than 0, got {margin}", ValueError)
     return run_name("triplet_margin_loss", anchor, positive, negative, margin, p, eps, swap, number)
@@ -135,6 +170,12 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
+    """`triplet_margin_loss` with a distance of your own.
+
+    >>> anchor, positive, negative = rl.tensor([[0.0]]), rl.tensor([[1.0]]), rl.tensor([[1.0]])
+    >>> F.triplet_margin_with_distance_loss(anchor, positive, negative)
+    tensor(1.)
+    """
     word = _word(None, None, reduction)
     check(not margin <= 0, f"margin must be greater than 0, got {margin}", ValueError)
     check(
@@ -159,6 +200,11 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:
+    """Negative log-likelihood of labels over all their alignments with a longer sequence.
+
+    >>> F.ctc_loss(rl.full((3, 1, 2), 0.5).log(), rl.tensor([[1]]), [3], [1])
+    tensor(0.2877)
+    """
     lists = not isinstance(input_lengths, Tensor)
     lengths = (tuple(input_lengths), tuple(target_lengths)) if lists else (input_lengths, target_lengths)
     return run_name(

@@ -31,12 +31,22 @@ def layer_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
+    """Elements over the last dimensions made to have mean 0 and variance 1.
+
+    >>> F.layer_norm(rl.tensor([[1.0, 3.0]]), [2]).round(decimals=3)
+    tensor([[-1.,  1.]])
+    """
     return run_name("layer_norm", input, tuple(normalized_shape), weight, bias, eps, True)
 
 
 def rms_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
+    """Elements over the last dimensions divided by the root of their mean square.
+
+    >>> F.rms_norm(rl.tensor([[3.0, 3.0]]), [2]).round(decimals=3)
+    tensor([[1., 1.]])
+    """
     return run_name("rms_norm", input, tuple(normalized_shape), weight, eps)
 
 
@@ -47,6 +57,11 @@ def group_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
+    """Channels, a group at a time, made to have mean 0 and variance 1.
+
+    >>> F.group_norm(rl.tensor([[[1.0], [3.0]]]), 1).flatten().round(decimals=3)
+    tensor([-1.,  1.])
+    """
     check(input.ndim >= 2, f"Expected at least 2 dimensions for input tensor but received {input.ndim}")
     shape = input.shape
     _check_several((shape[0] * shape[1] // max(num_groups, 1), num_groups, *shape[2:]))
@@ -73,6 +88,12 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
+    """Each channel made to have mean 0 and variance 1 over the batch, or by running statistics.
+
+    >>> F.batch_norm(rl.tensor([[1.0], [3.0]]), None, None, training=True).round(decimals=3)
+    tensor([[-1.],
+            [ 1.]])
+    """
     if training:
         _check_several(input.shape)
     check(
@@ -94,6 +115,11 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
+    """Each channel of each sample made to have mean 0 and variance 1.
+
+    >>> F.instance_norm(rl.tensor([[[1.0, 3.0]]])).round(decimals=3)
+    tensor([[[-1.,  1.]]])
+    """
     if use_input_stats:
         check(
             numel(input.shape[2:]) != 1,
@@ -108,7 +134,11 @@ def instance_norm(
 def local_response_norm(
     input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Tensor:
-    """Each channel divided by a power of the mean square over its `size` neighbours."""
+    """Each channel divided by a power of the mean square over its `size` neighbours.
+
+    >>> F.local_response_norm(rl.ones(1, 4, 3), 2).shape
+    rushlight.Size([1, 4, 3])
+    """
     check(
         input.ndim >= 3,
         f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)",
@@ -129,7 +159,11 @@ def local_response_norm(
 def normalize(
     input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None
 ) -> Tensor:
-    """Vectors along `dim` divided by their p-norm, or by `eps` where that is larger."""
+    """Vectors along `dim` divided by their p-norm, or by `eps` where that is larger.
+
+    >>> F.normalize(rl.tensor([[3.0, 4.0]]))
+    tensor([[0.6000, 0.8000]])
+    """
     length: Any = input.norm(p, dim, keepdim=True).clamp_min(eps)
     if out is None:
         return input / length.expand_as(input)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
@@ -36,6 +37,23 @@ def _numbers(value: Any, rank: int) -> tuple[Any, ...]:
     return (value,) * rank if isinstance(value, int) else tuple(value)
 
 
+def _described(public: str) -> str:
+    """The docstring of a maximum over windows, by its name."""
+    rank = int(re.search(r"(\d)d", public)[1])  # type: ignore[index]
+    how, size = "of the given size", "2"
+    if public.startswith("adaptive"):
+        how, size = "as many as there shall be outputs", "1"
+    elif public.startswith("fractional"):
+        how, size = "at random places, a fraction as many as elements", "2, output_size=1"
+    also = ", and where each maximum was" if public.endswith("indices") else ""
+    extent = 4 if public.startswith("fractional") else 2
+    call = f"F.{public}(rl.ones(1{f', {extent}' * rank}), {size}){'[1]' if also else ''}.shape"
+    return (
+        f"Maximum of each window over {rank} dimension{'s' * (rank > 1)}, {how}{also}.\n\n"
+        f">>> {call}\nrushlight.Size([1{', 1' * rank}])\n"
+    )
+
+
 def _with_choice(
     name: str, pool: Callable[..., tuple[Tensor, Tensor]], plain: Callable[..., Tensor] | None = None
 ) -> None:
@@ -54,6 +72,7 @@ def _with_choice(
     position = pool.__code__.co_varnames[: pool.__code__.co_argcount].index("return_indices")
     for function, public in ((chosen, name), (pool, f"{name}_with_indices")):
         function.__name__ = function.__qualname__ = public
+        function.__doc__ = _described(public)
         globals()[public] = function
         __all__.append(public)
 
@@ -159,6 +178,11 @@ def avg_pool1d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor:
+    """Mean of each window along one spatial dimension.
+
+    >>> F.avg_pool1d(rl.tensor([[1.0, 3.0, 2.0, 4.0]]), 2)
+    tensor([[2., 3.]])
+    """
     numbers = (_numbers(given, 1) for given in (kernel_size, stride, padding))
     return run_name("avg_pool1d", input, *numbers, ceil_mode, count_include_pad)
 
@@ -174,6 +198,11 @@ def avg_pool2d(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
+    """Mean of each window of images.
+
+    >>> F.avg_pool2d(rl.arange(4.0).reshape(1, 2, 2), 2)
+    tensor([[[1.5000]]])
+    """
     numbers = (_numbers(given, 2) for given in (kernel_size, stride, padding))
     args = (input, *numbers, ceil_mode, count_include_pad, divisor_override)
     return run_name("avg_pool2d", *args) if out is None else call_out(REGISTRY["avg_pool2d"], args, out)
@@ -190,20 +219,40 @@ def avg_pool3d(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
+    """Mean of each window of volumes.
+
+    >>> F.avg_pool3d(rl.ones(1, 2, 2, 2), 2)
+    tensor([[[[1.]]]])
+    """
     numbers = (_numbers(given, 3) for given in (kernel_size, stride, padding))
     args = (input, *numbers, ceil_mode, count_include_pad, divisor_override)
     return run_name("avg_pool3d", *args) if out is None else call_out(REGISTRY["avg_pool3d"], args, out)
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
+    """Means of as many windows as there shall be outputs.
+
+    >>> F.adaptive_avg_pool1d(rl.tensor([[1.0, 3.0, 2.0, 4.0]]), 2)
+    tensor([[2., 3.]])
+    """
     return run_name("adaptive_avg_pool1d", input, _numbers(output_size, 1))
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
+    """Means of windows of images, to a given size.
+
+    >>> F.adaptive_avg_pool2d(rl.arange(4.0).reshape(1, 2, 2), 1)
+    tensor([[[1.5000]]])
+    """
     return run_name("adaptive_avg_pool2d", input, _sizes(input, output_size, 2))
 
 
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
+    """Means of windows of volumes, to a given size.
+
+    >>> F.adaptive_avg_pool3d(rl.ones(1, 2, 2, 2), 1)
+    tensor([[[[1.]]]])
+    """
     return run_name("adaptive_avg_pool3d", input, _sizes(input, output_size, 3))
 
 
@@ -220,18 +269,33 @@ def _lp_pool(
 def lp_pool1d(
     input: Tensor, norm_type: float, kernel_size: int, stride: Any = None, ceil_mode: bool = False
 ) -> Tensor:
+    """The p-norm of each window along one spatial dimension.
+
+    >>> F.lp_pool1d(rl.tensor([[3.0, 4.0]]), 2, 2)
+    tensor([[5.]])
+    """
     return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 1)
 
 
 def lp_pool2d(
     input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Tensor:
+    """The p-norm of each window of images.
+
+    >>> F.lp_pool2d(rl.ones(1, 2, 2), 2, 2)
+    tensor([[[2.]]])
+    """
     return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 2)
 
 
 def lp_pool3d(
     input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Tensor:
+    """The p-norm of each window of volumes.
+
+    >>> F.lp_pool3d(rl.ones(1, 2, 2, 2), 2, 2).shape
+    rushlight.Size([1, 1, 1, 1])
+    """
     return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 3)
 
 
@@ -285,6 +349,11 @@ def max_unpool1d(
     padding: Any = 0,
     output_size: Any = None,
 ) -> Tensor:
+    """Puts maxima back where `max_pool1d` found them, zeros elsewhere.
+
+    >>> F.max_unpool1d(rl.tensor([[3.0]]), rl.tensor([[1]]), 2)
+    tensor([[0., 3.]])
+    """
     return _unpool(input, indices, kernel_size, stride, padding, output_size, 1)
 
 
@@ -296,6 +365,12 @@ def max_unpool2d(
     padding: Any = 0,
     output_size: Any = None,
 ) -> Tensor:
+    """Puts maxima back where `max_pool2d` found them, zeros elsewhere.
+
+    >>> F.max_unpool2d(rl.tensor([[[3.0]]]), rl.tensor([[[3]]]), 2)
+    tensor([[[0., 0.],
+             [0., 3.]]])
+    """
     return _unpool(input, indices, kernel_size, stride, padding, output_size, 2)
 
 
@@ -307,4 +382,9 @@ def max_unpool3d(
     padding: Any = 0,
     output_size: Any = None,
 ) -> Tensor:
+    """Puts maxima back where `max_pool3d` found them, zeros elsewhere.
+
+    >>> F.max_unpool3d(rl.tensor([[[[3.0]]]]), rl.tensor([[[[7]]]]), 2).sum()
+    tensor(3.)
+    """
     return _unpool(input, indices, kernel_size, stride, padding, output_size, 3)

@@ -40,7 +40,11 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Tensor:
-    """An image of another size, given or by a factor."""
+    """An image of another size, given or by a factor.
+
+    >>> F.interpolate(rl.tensor([[[1.0, 2.0]]]), scale_factor=2, mode="linear")
+    tensor([[[1.0000, 1.2500, 1.7500, 2.0000]]])
+    """
     if mode in _WITHOUT_CORNERS:
         check(
             align_corners is None,
@@ -156,17 +160,31 @@ def upsample(
     mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """The former name of `interpolate`."""
+    """The former name of `interpolate`.
+
+    >>> F.upsample(rl.ones(1, 1, 2, 2), scale_factor=2).shape
+    rushlight.Size([1, 1, 4, 4])
+    """
     _deprecated("upsample", "interpolate")
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """Images enlarged by repeating pixels; `interpolate` is what to use.
+
+    >>> F.upsample_nearest(rl.ones(1, 1, 2, 2), scale_factor=2).shape
+    rushlight.Size([1, 1, 4, 4])
+    """
     _deprecated("upsample_nearest", "interpolate")
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """Images enlarged by bilinear interpolation, with corners aligned; `interpolate` is what to use.
+
+    >>> F.upsample_bilinear(rl.ones(1, 1, 2, 2), scale_factor=2).shape
+    rushlight.Size([1, 1, 4, 4])
+    """
     _deprecated("upsample_bilinear", "interpolate")
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
 
@@ -204,7 +222,11 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """The image at the places of a grid, which go from -1 to 1 and name the last dimension first."""
+    """The image at the places of a grid, which go from -1 to 1 and name the last dimension first.
+
+    >>> F.grid_sample(rl.arange(4.0).reshape(1, 1, 2, 2), rl.zeros(1, 1, 1, 2), align_corners=False)
+    tensor([[[[1.5000]]]])
+    """
     check(
         mode in GRID_SAMPLE_INTERPOLATION_MODES,
         f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: "
@@ -223,7 +245,12 @@ def grid_sample(
 
 
 def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> Tensor:
-    """The places where affine maps take those of an image, for `grid_sample`."""
+    """The places where affine maps take those of an image, for `grid_sample`.
+
+    >>> theta = rl.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
+    >>> F.affine_grid(theta, [1, 1, 2, 1], align_corners=True).shape
+    rushlight.Size([1, 2, 1, 2])
+    """
     corners = _corners(align_corners)
     check(
         theta.is_floating_point(),

@@ -14,7 +14,11 @@ __all__ = ["ScalingType", "SwizzleType", "grouped_mm", "scaled_grouped_mm", "sca
 
 
 class ScalingType(enum.IntEnum):
-    """What a scale is for: the whole matrix, a row of it, or a block."""
+    """What a scale is for: the whole matrix, a row of it, or a block.
+
+    >>> F.ScalingType.TensorWise.name
+    'TensorWise'
+    """
 
     TensorWise = 0
     RowWise = 1
@@ -25,7 +29,11 @@ class ScalingType(enum.IntEnum):
 
 
 class SwizzleType(enum.IntEnum):
-    """The order of scales in memory."""
+    """The order of scales in memory.
+
+    >>> F.SwizzleType.NO_SWIZZLE.name
+    'NO_SWIZZLE'
+    """
 
     NO_SWIZZLE = 0
     SWIZZLE_32_4_4 = 1
@@ -43,6 +51,10 @@ def grouped_mm(
 
     3-d operands hold one matrix for each group. Of a 2-d operand, `offs` says where each group ends: rows of
     `mat_a`, columns of `mat_b`, or, if both are 2-d, the dimension that is summed over.
+
+    >>> a, b = rl.ones(4, 8, dtype=rl.bfloat16), rl.ones(2, 8, 8, dtype=rl.bfloat16)
+    >>> F.grouped_mm(a, b, offs=rl.tensor([2, 4], dtype=rl.int32)).shape
+    rushlight.Size([4, 8])
     """
     return run_name("_grouped_mm", mat_a, mat_b, offs, bias, out_dtype)
 

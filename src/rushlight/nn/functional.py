@@ -39,11 +39,21 @@ globals().update(API.functions["nn.functional"])
 
 
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
-    """`input` with pairs of widths before and after, for the last dimension first."""
+    """`input` with pairs of widths before and after, for the last dimension first.
+
+    >>> F.pad(rl.tensor([1, 2]), (1, 1))
+    tensor([0, 1, 2, 0])
+    """
     return API.functions["nn.functional"]["pad"](input, pad, mode, value)
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """Rows of zeros with a one at each class.
+
+    >>> F.one_hot(rl.tensor([0, 2]), 3)
+    tensor([[1, 0, 0],
+            [0, 0, 1]])
+    """
     return run_name("one_hot", tensor, num_classes)
 
 
@@ -56,7 +66,12 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
-    """Rows of `weight`, those longer than `max_norm` shortened first, in place."""
+    """Rows of `weight`, those longer than `max_norm` shortened first, in place.
+
+    >>> F.embedding(rl.tensor([1, 0]), rl.tensor([[0.0, 1.0], [2.0, 3.0]]))
+    tensor([[2., 3.],
+            [0., 1.]])
+    """
     if padding_idx is None:
         padding_idx = -1
     else:

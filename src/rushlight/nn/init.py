@@ -54,7 +54,11 @@ _GAINS = {**dict.fromkeys((*_LINEAR, "sigmoid"), 1), "tanh": 5.0 / 3, "relu": ma
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """The factor that keeps the variance of activations from layer to layer; `param` is leaky_relu's
-    slope."""
+    slope.
+
+    >>> rl.nn.init.calculate_gain("relu")
+    1.4142135623730951
+    """
     if nonlinearity == "leaky_relu":
         slope = 0.01 if param is None else param
         check(
@@ -68,6 +72,16 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """Fills a tensor with uniform random numbers.
+
+    >>> rl.nn.init.uniform_(rl.empty(2), 3.0, 3.0)
+    tensor([3., 3.])
+    """
+    """The older name of `uniform_`.
+
+    >>> rl.nn.init.uniform(rl.empty(2), 3.0, 3.0)
+    tensor([3., 3.])
+    """
     with no_grad():
         return tensor.uniform_(a, b, generator=generator)
 
@@ -75,6 +89,16 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generato
 def normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
+    """Fills a tensor with normal random numbers.
+
+    >>> rl.nn.init.normal_(rl.empty(2), 1.0, 0.0)
+    tensor([1., 1.])
+    """
+    """The older name of `normal_`.
+
+    >>> rl.nn.init.normal(rl.empty(2), 1.0, 0.0)
+    tensor([1., 1.])
+    """
     with no_grad():
         return tensor.normal_(mean, std, generator=generator)
 
@@ -87,7 +111,12 @@ def trunc_normal_(
     b: float = 2.0,
     generator: Generator | None = None,
 ) -> Tensor:
-    """The normal distribution, cut off at `a` and `b`."""
+    """The normal distribution, cut off at `a` and `b`.
+
+    >>> x = rl.nn.init.trunc_normal_(rl.empty(100))
+    >>> bool((x.abs() <= 2).all())
+    True
+    """
     if tensor.is_meta:
         return tensor
     if mean < a - 2 * std or mean > b + 2 * std:
@@ -115,28 +144,57 @@ def _below(x: float) -> float:
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
+    """Fills a tensor with one value.
+
+    >>> rl.nn.init.constant_(rl.empty(2), 3.0)
+    tensor([3., 3.])
+    """
+    """The older name of `constant_`.
+
+    >>> rl.nn.init.constant(rl.empty(2), 3.0)
+    tensor([3., 3.])
+    """
     with no_grad():
         return tensor.fill_(val)
 
 
 def ones_(tensor: Tensor) -> Tensor:
+    """Fills a tensor with ones.
+
+    >>> rl.nn.init.ones_(rl.empty(2))
+    tensor([1., 1.])
+    """
     return constant_(tensor, 1.0)
 
 
 def zeros_(tensor: Tensor) -> Tensor:
+    """Fills a tensor with zeros.
+
+    >>> rl.nn.init.zeros_(rl.empty(2))
+    tensor([0., 0.])
+    """
     with no_grad():
         return tensor.zero_()
 
 
 def eye_(tensor: Tensor) -> Tensor:
-    """The identity matrix."""
+    """The identity matrix.
+
+    >>> rl.nn.init.eye_(rl.empty(2, 2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
     check(tensor.ndim == 2, "Only tensors with 2 dimensions are supported", ValueError)
     with no_grad():
         return tensor.copy_(_functions["eye"](*tensor.shape, dtype=tensor.dtype, device=tensor.device))
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """The kernel of a convolution that returns its input, for as many channels as there are."""
+    """The kernel of a convolution that returns its input, for as many channels as there are.
+
+    >>> rl.nn.init.dirac_(rl.empty(1, 1, 3))
+    tensor([[[0., 1., 0.]]])
+    """
     check(tensor.ndim in (3, 4, 5), "Only tensors with 3, 4, or 5 dimensions are supported", ValueError)
     check(tensor.shape[0] % groups == 0, "dim 0 must be divisible by groups", ValueError)
     if tensor.is_meta:
@@ -177,11 +235,31 @@ def _xavier_std(tensor: Tensor, gain: float) -> float:
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """Fills a weight with uniform random numbers whose variance keeps that of the signal both ways.
+
+    >>> rl.nn.init.xavier_uniform_(rl.empty(2, 3)).shape
+    rushlight.Size([2, 3])
+    """
+    """The older name of `xavier_uniform_`.
+
+    >>> rl.nn.init.xavier_uniform(rl.empty(2, 3)).shape
+    rushlight.Size([2, 3])
+    """
     bound = math.sqrt(3.0) * _xavier_std(tensor, gain)
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """Fills a weight with normal random numbers whose variance keeps that of the signal both ways.
+
+    >>> rl.nn.init.xavier_normal_(rl.empty(2, 3)).shape
+    rushlight.Size([2, 3])
+    """
+    """The older name of `xavier_normal_`.
+
+    >>> rl.nn.init.xavier_normal(rl.empty(2, 3)).shape
+    rushlight.Size([2, 3])
+    """
     return normal_(tensor, 0.0, _xavier_std(tensor, gain), generator)
 
 
@@ -199,6 +277,16 @@ def kaiming_uniform_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> Tensor:
+    """Fills a weight with uniform random numbers whose variance suits rectifiers.
+
+    >>> rl.nn.init.kaiming_uniform_(rl.empty(2, 3)).shape
+    rushlight.Size([2, 3])
+    """
+    """The older name of `kaiming_uniform_`.
+
+    >>> rl.nn.init.kaiming_uniform(rl.empty(2, 3)).shape
+    rushlight.Size([2, 3])
+    """
     std = _kaiming_std(tensor, a, mode, nonlinearity)
     if std is None:
         return tensor
@@ -212,12 +300,26 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> Tensor:
+    """Fills a weight with normal random numbers whose variance suits rectifiers.
+
+    >>> rl.nn.init.kaiming_normal_(rl.empty(2, 3)).shape
+    rushlight.Size([2, 3])
+    """
+    """The older name of `kaiming_normal_`.
+
+    >>> rl.nn.init.kaiming_normal(rl.empty(2, 3)).shape
+    rushlight.Size([2, 3])
+    """
     std = _kaiming_std(tensor, a, mode, nonlinearity)
     return tensor if std is None else normal_(tensor, 0.0, std, generator)
 
 
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
-    """A matrix with orthonormal rows or columns, uniformly distributed among them, times `gain`."""
+    """A matrix with orthonormal rows or columns, uniformly distributed among them, times `gain`.
+
+    >>> rl.nn.init.orthogonal_(rl.empty(2, 2)).shape
+    rushlight.Size([2, 2])
+    """
     check(tensor.ndim >= 2, "Only tensors with 2 or more dimensions are supported", ValueError)
     if tensor.numel() == 0 or tensor.is_meta:
         return tensor
@@ -232,7 +334,11 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
 
 
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> Tensor:
-    """Normal values, with the share `sparsity` of every column set to zero."""
+    """Normal values, with the share `sparsity` of every column set to zero.
+
+    >>> rl.nn.init.sparse_(rl.empty(4, 1), 0.5).count_nonzero()
+    tensor(2)
+    """
     check(tensor.ndim == 2, "Only tensors with 2 dimensions are supported", ValueError)
     if tensor.is_meta:
         return tensor

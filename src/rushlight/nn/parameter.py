@@ -34,7 +34,11 @@ class _ParameterMeta(TensorMeta):
 
 
 class Parameter(Tensor, metaclass=_ParameterMeta):
-    """A tensor that is a parameter of the module it is assigned to."""
+    """A tensor that is a parameter of the module it is assigned to.
+
+    >>> nn.Parameter(rl.zeros(2)).requires_grad
+    True
+    """
 
     __torch_function__ = staticmethod(refuse_overrides)
 
@@ -76,7 +80,11 @@ class _BufferMeta(TensorMeta):
 
 
 class Buffer(Tensor, metaclass=_BufferMeta):
-    """A tensor that is a buffer of the module it is assigned to; saved with it if `persistent`."""
+    """A tensor that is a buffer of the module it is assigned to; saved with it if `persistent`.
+
+    >>> nn.Buffer(rl.zeros(2))
+    tensor([0., 0.])
+    """
 
     __torch_function__ = staticmethod(refuse_overrides)
     persistent: bool
@@ -175,7 +183,13 @@ def is_lazy(param: Any) -> bool:
 
 
 class UninitializedParameter(UninitializedTensorMixin, Parameter):
-    """A parameter whose shape the first call of its lazy module decides."""
+    """A parameter whose shape the first call of its lazy module decides.
+
+    >>> weight = nn.UninitializedParameter()
+    >>> weight.materialize((2, 3))
+    >>> weight.shape
+    rushlight.Size([2, 3])
+    """
 
     cls_to_become = Parameter
 
@@ -186,7 +200,11 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
 
 
 class UninitializedBuffer(UninitializedTensorMixin):
-    """A buffer whose shape the first call of its lazy module decides."""
+    """A buffer whose shape the first call of its lazy module decides.
+
+    >>> isinstance(nn.UninitializedBuffer(), rl.Tensor)
+    True
+    """
 
     def __new__(
         cls,

@@ -21,7 +21,12 @@ _SCALES: dict[str, tuple[Callable[[float, float], float], str]] = {
 
 
 class CyclicLR(WithMomentum):
-    """The rate goes from `base_lr` to `max_lr` and back, in cycles whose height may change."""
+    """The rate goes from `base_lr` to `max_lr` and back, in cycles whose height may change.
+
+    >>> optimizer = rl.optim.SGD([rl.ones(1, requires_grad=True)], lr=1.0, momentum=0.9)
+    >>> rl.optim.lr_scheduler.CyclicLR(optimizer, base_lr=0.5, max_lr=1.0).get_last_lr()
+    [0.5]
+    """
 
     def __init__(
         self,
@@ -101,7 +106,12 @@ class CyclicLR(WithMomentum):
 
 
 class OneCycleLR(WithMomentum):
-    """The rate goes up to `max_lr` and then down far below where it began, the momentum the other way."""
+    """The rate goes up to `max_lr` and then down far below where it began, the momentum the other way.
+
+    >>> optimizer = rl.optim.SGD([rl.ones(1, requires_grad=True)], lr=1.0, momentum=0.9)
+    >>> rl.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1.0, total_steps=10).get_last_lr()
+    [0.040000000000000036]
+    """
 
     anneal_func: Callable[..., Any]
 
@@ -233,7 +243,14 @@ def _phases(total: int, share: float, three: bool) -> list[dict[str, Any]]:
 
 class CosineAnnealingWarmRestarts(LRScheduler):
     """The rate goes down along half a wave of the cosine, again and again, each time `T_mult` times as
-    long."""
+    long.
+
+    >>> optimizer = rl.optim.SGD([rl.ones(1, requires_grad=True)], lr=1.0)
+    >>> schedule = rl.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=2)
+    >>> optimizer.step(); schedule.step()
+    >>> schedule.get_last_lr()
+    [0.5]
+    """
 
     def __init__(
         self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1

@@ -12,7 +12,15 @@ from .optimizer import Optimizer
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """Multiplies the rate by `factor` when a measure has not improved for `patience` steps."""
+    """Multiplies the rate by `factor` when a measure has not improved for `patience` steps.
+
+    >>> optimizer = rl.optim.SGD([rl.ones(1, requires_grad=True)], lr=1.0)
+    >>> schedule = rl.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0)
+    >>> for loss in (1.0, 1.0):
+    ...     schedule.step(loss)
+    >>> schedule.get_last_lr()
+    [0.1]
+    """
 
     def __init__(
         self,

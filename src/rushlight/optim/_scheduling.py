@@ -80,7 +80,11 @@ def _live_step(step: Callable[..., Any]) -> Callable[..., Any]:
 
 class LRScheduler:
     """Sets the learning rates of an optimizer. Subclasses define `get_lr`, the rates of the step
-    `last_epoch`."""
+    `last_epoch`.
+
+    >>> issubclass(rl.optim.lr_scheduler.StepLR, rl.optim.lr_scheduler.LRScheduler)
+    True
+    """
 
     optimizer: Optimizer
     last_epoch: int

@@ -14,7 +14,15 @@ __all__ = ["Adam", "AdamW", "Adamax", "NAdam", "RAdam"]
 
 class Adam(Optimizer):
     """Steps by the mean of gradients over the root of the mean of their squares, both exponentially
-    averaged."""
+    averaged.
+
+    >>> x = rl.tensor([1.0], requires_grad=True)
+    >>> optimizer = rl.optim.Adam([x], lr=0.1)
+    >>> x.square().sum().backward()
+    >>> optimizer.step()
+    >>> x.detach()
+    tensor([0.9000])
+    """
 
     def __init__(
         self,
@@ -95,7 +103,15 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """Adam with a weight decay that takes no part in the averages."""
+    """Adam with a weight decay that takes no part in the averages.
+
+    >>> x = rl.tensor([1.0], requires_grad=True)
+    >>> optimizer = rl.optim.AdamW([x], lr=0.1)
+    >>> x.square().sum().backward()
+    >>> optimizer.step()
+    >>> x.detach()
+    tensor([0.8990])
+    """
 
     def __init__(
         self,
@@ -134,7 +150,15 @@ class AdamW(Adam):
 
 
 class Adamax(Optimizer):
-    """Adam with the largest recent gradient in the place of the root mean square."""
+    """Adam with the largest recent gradient in the place of the root mean square.
+
+    >>> x = rl.tensor([1.0], requires_grad=True)
+    >>> optimizer = rl.optim.Adamax([x], lr=0.1)
+    >>> x.square().sum().backward()
+    >>> optimizer.step()
+    >>> x.detach()
+    tensor([0.9000])
+    """
 
     def __init__(
         self,
@@ -180,7 +204,15 @@ class Adamax(Optimizer):
 
 
 class NAdam(Optimizer):
-    """Adam with Nesterov's momentum, which grows with the number of steps."""
+    """Adam with Nesterov's momentum, which grows with the number of steps.
+
+    >>> x = rl.tensor([1.0], requires_grad=True)
+    >>> optimizer = rl.optim.NAdam([x], lr=0.1)
+    >>> x.square().sum().backward()
+    >>> optimizer.step()
+    >>> x.item() < 1
+    True
+    """
 
     def __init__(
         self,
@@ -244,7 +276,15 @@ class NAdam(Optimizer):
 
 
 class RAdam(Optimizer):
-    """Adam that does not adapt its rate until the variance of that is small."""
+    """Adam that does not adapt its rate until the variance of that is small.
+
+    >>> x = rl.tensor([1.0], requires_grad=True)
+    >>> optimizer = rl.optim.RAdam([x], lr=0.1)
+    >>> x.square().sum().backward()
+    >>> optimizer.step()
+    >>> x.detach()
+    tensor([0.8000])
+    """
 
     def __init__(
         self,

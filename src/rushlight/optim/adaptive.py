@@ -24,7 +24,15 @@ __all__ = ["Adadelta", "Adafactor", "Adagrad", "RMSprop", "Rprop"]
 
 
 class Adagrad(Optimizer):
-    """Divides by the root of the sum of all squared gradients."""
+    """Divides by the root of the sum of all squared gradients.
+
+    >>> x = rl.tensor([1.0], requires_grad=True)
+    >>> optimizer = rl.optim.Adagrad([x], lr=0.1)
+    >>> x.square().sum().backward()
+    >>> optimizer.step()
+    >>> x.detach()
+    tensor([0.9000])
+    """
 
     _takes_sparse = True
 
@@ -110,7 +118,15 @@ class Adagrad(Optimizer):
 
 
 class Adadelta(Optimizer):
-    """Steps as large as the root mean square of recent steps, over that of recent gradients."""
+    """Steps as large as the root mean square of recent steps, over that of recent gradients.
+
+    >>> x = rl.tensor([1.0], requires_grad=True)
+    >>> optimizer = rl.optim.Adadelta([x])
+    >>> x.square().sum().backward()
+    >>> optimizer.step()
+    >>> x.item() < 1
+    True
+    """
 
     def __init__(
         self,
@@ -156,7 +172,15 @@ class Adadelta(Optimizer):
 
 
 class RMSprop(Optimizer):
-    """Divides by the root mean square of recent gradients, or by their standard deviation if `centered`."""
+    """Divides by the root mean square of recent gradients, or by their standard deviation if `centered`.
+
+    >>> x = rl.tensor([1.0], requires_grad=True)
+    >>> optimizer = rl.optim.RMSprop([x], lr=0.1)
+    >>> x.square().sum().backward()
+    >>> optimizer.step()
+    >>> x.item() < 1
+    True
+    """
 
     def __init__(
         self,
@@ -221,7 +245,15 @@ class RMSprop(Optimizer):
 
 
 class Rprop(Optimizer):
-    """Steps of a size of their own for each element, that grows while the sign of the gradient stays."""
+    """Steps of a size of their own for each element, that grows while the sign of the gradient stays.
+
+    >>> x = rl.tensor([1.0], requires_grad=True)
+    >>> optimizer = rl.optim.Rprop([x], lr=0.1)
+    >>> x.square().sum().backward()
+    >>> optimizer.step()
+    >>> x.detach()
+    tensor([0.9000])
+    """
 
     def __init__(
         self,
@@ -276,7 +308,15 @@ class Rprop(Optimizer):
 
 class Adafactor(Optimizer):
     """Adam that keeps the mean squares of rows and columns alone, with steps relative to the parameters'
-    size."""
+    size.
+
+    >>> x = rl.tensor([1.0], requires_grad=True)
+    >>> optimizer = rl.optim.Adafactor([x])
+    >>> x.square().sum().backward()
+    >>> optimizer.step()
+    >>> x.item() < 1
+    True
+    """
 
     def __init__(
         self,

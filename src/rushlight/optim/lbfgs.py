@@ -129,7 +129,19 @@ def _inside(bracket: list[_Point], stuck: bool) -> tuple[Any, bool]:
 
 class LBFGS(Optimizer):
     """Quasi-Newton steps from the differences of recent gradients. `step` needs a closure that returns the
-    loss."""
+    loss.
+
+    >>> x = rl.tensor([1.0], requires_grad=True)
+    >>> optimizer = rl.optim.LBFGS([x])
+    >>> def closure():
+    ...     optimizer.zero_grad()
+    ...     loss = (x - 3).square().sum()
+    ...     loss.backward()
+    ...     return loss
+    >>> _ = optimizer.step(closure)
+    >>> x.detach().round(decimals=3)
+    tensor([3.])
+    """
 
     _step_is_tensor = False
 

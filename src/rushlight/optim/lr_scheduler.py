@@ -48,7 +48,14 @@ class _LRScheduler(LRScheduler):
 
 
 class LambdaLR(WithFunctions):
-    """The initial rate times a function of the step."""
+    """The initial rate times a function of the step.
+
+    >>> optimizer = rl.optim.SGD([rl.ones(1, requires_grad=True)], lr=1.0)
+    >>> schedule = rl.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1 / (1 + epoch))
+    >>> optimizer.step(); schedule.step()
+    >>> schedule.get_last_lr()
+    [0.5]
+    """
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Any, last_epoch: int = -1) -> None:
         self._set_functions(optimizer, lr_lambda)
@@ -63,7 +70,14 @@ class LambdaLR(WithFunctions):
 
 
 class MultiplicativeLR(WithFunctions):
-    """The present rate times a function of the step."""
+    """The present rate times a function of the step.
+
+    >>> optimizer = rl.optim.SGD([rl.ones(1, requires_grad=True)], lr=1.0)
+    >>> schedule = rl.optim.lr_scheduler.MultiplicativeLR(optimizer, lambda epoch: 0.5)
+    >>> optimizer.step(); schedule.step()
+    >>> schedule.get_last_lr()
+    [0.5]
+    """
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Any, last_epoch: int = -1) -> None:
         self._set_functions(optimizer, lr_lambda)
@@ -101,7 +115,14 @@ class _Multiplied(LRScheduler):
 
 
 class StepLR(_Multiplied):
-    """Multiplies the rate by `gamma` every `step_size` steps."""
+    """Multiplies the rate by `gamma` every `step_size` steps.
+
+    >>> optimizer = rl.optim.SGD([rl.ones(1, requires_grad=True)], lr=1.0)
+    >>> schedule = rl.optim.lr_scheduler.StepLR(optimizer, step_size=1)
+    >>> optimizer.step(); schedule.step()
+    >>> schedule.get_last_lr()
+    [0.1]
+    """
 
     def __init__(
         self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
@@ -118,7 +139,14 @@ class StepLR(_Multiplied):
 
 
 class MultiStepLR(_Multiplied):
-    """Multiplies the rate by `gamma` at every milestone."""
+    """Multiplies the rate by `gamma` at every milestone.
+
+    >>> optimizer = rl.optim.SGD([rl.ones(1, requires_grad=True)], lr=1.0)
+    >>> schedule = rl.optim.lr_scheduler.MultiStepLR(optimizer, milestones=[1])
+    >>> optimizer.step(); schedule.step()
+    >>> schedule.get_last_lr()
+    [0.1]
+    """
 
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
@@ -136,7 +164,12 @@ class MultiStepLR(_Multiplied):
 
 
 class ConstantLR(_Multiplied):
-    """The rate times `factor`, until step `total_iters`."""
+    """The rate times `factor`, until step `total_iters`.
+
+    >>> optimizer = rl.optim.SGD([rl.ones(1, requires_grad=True)], lr=1.0)
+    >>> rl.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5).get_last_lr()
+    [0.5]
+    """
 
     def __init__(
         self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
@@ -156,7 +189,12 @@ class ConstantLR(_Multiplied):
 
 
 class LinearLR(_Multiplied):
-    """The rate times a factor that goes from `start_factor` to `end_factor` in `total_iters` steps."""
+    """The rate times a factor that goes from `start_factor` to `end_factor` in `total_iters` steps.
+
+    >>> optimizer = rl.optim.SGD([rl.ones(1, requires_grad=True)], lr=1.0)
+    >>> rl.optim.lr_scheduler.LinearLR(optimizer, start_factor=0.5).get_last_lr()
+    [0.5]
+    """
 
     def __init__(
         self,
@@ -193,7 +231,14 @@ class LinearLR(_Multiplied):
 
 
 class ExponentialLR(_Multiplied):
-    """Multiplies the rate by `gamma` at every step."""
+    """Multiplies the rate by `gamma` at every step.
+
+    >>> optimizer = rl.optim.SGD([rl.ones(1, requires_grad=True)], lr=1.0)
+    >>> schedule = rl.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+    >>> optimizer.step(); schedule.step()
+    >>> schedule.get_last_lr()
+    [0.5]
+    """
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
@@ -207,7 +252,14 @@ class ExponentialLR(_Multiplied):
 
 
 class PolynomialLR(_Multiplied):
-    """The rate times (1 - step / total_iters) ** power."""
+    """The rate times (1 - step / total_iters) ** power.
+
+    >>> optimizer = rl.optim.SGD([rl.ones(1, requires_grad=True)], lr=1.0)
+    >>> schedule = rl.optim.lr_scheduler.PolynomialLR(optimizer, total_iters=2)
+    >>> optimizer.step(); schedule.step()
+    >>> schedule.get_last_lr()
+    [0.5]
+    """
 
     def __init__(
         self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1
@@ -227,7 +279,14 @@ class PolynomialLR(_Multiplied):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """The rate goes down to `eta_min` along half a wave of the cosine, in `T_max` steps."""
+    """The rate goes down to `eta_min` along half a wave of the cosine, in `T_max` steps.
+
+    >>> optimizer = rl.optim.SGD([rl.ones(1, requires_grad=True)], lr=1.0)
+    >>> schedule = rl.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=2)
+    >>> optimizer.step(); schedule.step()
+    >>> schedule.get_last_lr()
+    [0.5]
+    """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         self.T_max = T_max
@@ -259,7 +318,14 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class SequentialLR(WithSchedulers):
-    """Schedulers one after the other; each milestone is the first step of the next."""
+    """Schedulers one after the other; each milestone is the first step of the next.
+
+    >>> from rushlight.optim import lr_scheduler
+    >>> optimizer = rl.optim.SGD([rl.ones(1, requires_grad=True)], lr=1.0)
+    >>> both = [lr_scheduler.ConstantLR(optimizer, 0.5), lr_scheduler.ExponentialLR(optimizer, 0.5)]
+    >>> lr_scheduler.SequentialLR(optimizer, both, milestones=[2]).get_last_lr()
+    [0.5]
+    """
 
     def __init__(
         self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1
@@ -310,7 +376,14 @@ class SequentialLR(WithSchedulers):
 
 
 class ChainedScheduler(WithSchedulers):
-    """Several schedulers, one after the other in every step."""
+    """Several schedulers, one after the other in every step.
+
+    >>> from rushlight.optim import lr_scheduler
+    >>> optimizer = rl.optim.SGD([rl.ones(1, requires_grad=True)], lr=1.0)
+    >>> both = lr_scheduler.ConstantLR(optimizer, 0.5), lr_scheduler.ExponentialLR(optimizer, 0.5)
+    >>> lr_scheduler.ChainedScheduler(both).get_last_lr()
+    [0.5]
+    """
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         check(

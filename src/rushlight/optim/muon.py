@@ -14,7 +14,15 @@ __all__ = ["Muon"]
 
 
 class Muon(Optimizer):
-    """Steps along the orthogonal matrix that is nearest to the averaged gradient."""
+    """Steps along the orthogonal matrix that is nearest to the averaged gradient.
+
+    >>> x = rl.ones(2, 2, requires_grad=True)
+    >>> optimizer = rl.optim.Muon([x], lr=0.1)
+    >>> x.square().sum().backward()
+    >>> optimizer.step()
+    >>> bool((x < 1).all())
+    True
+    """
 
     def __init__(
         self,

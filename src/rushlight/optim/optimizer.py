@@ -126,7 +126,11 @@ def _with_hooks(func: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Optimizer:
-    """The base of all optimizers."""
+    """The base of all optimizers.
+
+    >>> isinstance(rl.optim.SGD([rl.ones(1, requires_grad=True)], lr=0.1), rl.optim.Optimizer)
+    True
+    """
 
     OptimizerPreHook = Callable[..., Any]
     OptimizerPostHook = Callable[..., None]

@@ -13,7 +13,15 @@ __all__ = ["ASGD", "SGD"]
 
 
 class SGD(Optimizer):
-    """Steps against the gradient, or against its average with momentum."""
+    """Steps against the gradient, or against its average with momentum.
+
+    >>> x = rl.tensor([1.0], requires_grad=True)
+    >>> optimizer = rl.optim.SGD([x], lr=0.1)
+    >>> x.square().sum().backward()
+    >>> optimizer.step()
+    >>> x.detach()
+    tensor([0.8000])
+    """
 
     _as_real = False
     _takes_sparse = True
@@ -106,7 +114,15 @@ class SGD(Optimizer):
 
 
 class ASGD(Optimizer):
-    """Gradient descent with a decreasing rate, and the average of the parameters from step `t0` on."""
+    """Gradient descent with a decreasing rate, and the average of the parameters from step `t0` on.
+
+    >>> x = rl.tensor([1.0], requires_grad=True)
+    >>> optimizer = rl.optim.ASGD([x], lr=0.1)
+    >>> x.square().sum().backward()
+    >>> optimizer.step()
+    >>> x.item() < 1
+    True
+    """
 
     def __init__(
         self,

@@ -14,7 +14,15 @@ __all__ = ["SparseAdam"]
 
 
 class SparseAdam(Optimizer):
-    """Adam that touches only the elements that have a gradient (`nn.Embedding(sparse=True)`)."""
+    """Adam that touches only the elements that have a gradient (`nn.Embedding(sparse=True)`).
+
+    >>> table = nn.Embedding(3, 1, sparse=True)
+    >>> before = table.weight.detach().clone()
+    >>> table(rl.tensor([1])).sum().backward()
+    >>> rl.optim.SparseAdam(table.parameters(), lr=0.1).step()
+    >>> (table.weight != before).flatten()
+    tensor([False,  True, False])
+    """
 
     _takes_sparse = True
     _step_is_tensor = False

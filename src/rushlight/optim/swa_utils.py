@@ -39,7 +39,13 @@ def _check_decay(decay: float) -> None:
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., None]:
-    """An update of lists: the exponential moving average."""
+    """An update of lists: the exponential moving average.
+
+    >>> average = [rl.tensor(1.0)]
+    >>> rl.optim.swa_utils.get_ema_multi_avg_fn(0.5)(average, [rl.tensor(3.0)], 1)
+    >>> average
+    [tensor(2.)]
+    """
     _check_decay(decay)
 
     @no_grad()
@@ -54,7 +60,13 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., None]:
 
 
 def get_swa_multi_avg_fn() -> Callable[..., None]:
-    """An update of lists: the mean of all."""
+    """An update of lists: the mean of all.
+
+    >>> average = [rl.tensor(1.0)]
+    >>> rl.optim.swa_utils.get_swa_multi_avg_fn()(average, [rl.tensor(3.0)], 1)
+    >>> average
+    [tensor(2.)]
+    """
 
     @no_grad()
     def update(averages: list[Tensor], current: list[Tensor], num_averaged: Any) -> None:
@@ -68,7 +80,11 @@ def get_swa_multi_avg_fn() -> Callable[..., None]:
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Tensor]:
-    """The next exponential moving average of one tensor."""
+    """The next exponential moving average of one tensor.
+
+    >>> rl.optim.swa_utils.get_ema_avg_fn(0.5)(rl.tensor(1.0), rl.tensor(3.0), 1)
+    tensor(2.)
+    """
     _check_decay(decay)
 
     @no_grad()
@@ -79,7 +95,11 @@ def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Tensor]:
 
 
 def get_swa_avg_fn() -> Callable[..., Tensor]:
-    """The next mean of one tensor."""
+    """The next mean of one tensor.
+
+    >>> rl.optim.swa_utils.get_swa_avg_fn()(rl.tensor(1.0), rl.tensor(3.0), 1)
+    tensor(2.)
+    """
 
     @no_grad()
     def update(average: Tensor, current: Tensor, num_averaged: Any) -> Tensor:
@@ -90,7 +110,14 @@ def get_swa_avg_fn() -> Callable[..., Tensor]:
 
 class AveragedModel(Module):
     """A copy of a model whose parameters are averages of the model's; `update_parameters` adds the present
-    ones."""
+    ones.
+
+    >>> model = nn.Linear(1, 1)
+    >>> average = rl.optim.swa_utils.AveragedModel(model)
+    >>> average.update_parameters(model)
+    >>> average.n_averaged
+    tensor(1)
+    """
 
     n_averaged: Tensor
 
@@ -148,7 +175,13 @@ class AveragedModel(Module):
 
 @no_grad()
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
-    """Compute the running statistics of all batch normalizations anew, from the data of one pass."""
+    """Compute the running statistics of all batch normalizations anew, from the data of one pass.
+
+    >>> model = nn.BatchNorm1d(1)
+    >>> rl.optim.swa_utils.update_bn([rl.tensor([[1.0], [3.0]])], model)
+    >>> model.running_mean
+    tensor([2.])
+    """
     momenta = {module: module.momentum for module in model.modules() if isinstance(module, _BatchNorm)}
     if not momenta:
         return
@@ -166,7 +199,14 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
 
 
 class SWALR(LRScheduler):
-    """The rate goes to `swa_lr` in `anneal_epochs` steps and stays there."""
+    """The rate goes to `swa_lr` in `anneal_epochs` steps and stays there.
+
+    >>> optimizer = rl.optim.SGD([rl.ones(1, requires_grad=True)], lr=1.0)
+    >>> schedule = rl.optim.swa_utils.SWALR(optimizer, swa_lr=0.5, anneal_epochs=1)
+    >>> optimizer.step(); schedule.step()
+    >>> optimizer.param_groups[0]["lr"]
+    0.5
+    """
 
     def __init__(
         self,

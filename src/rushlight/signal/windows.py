@@ -69,7 +69,11 @@ def exponential(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """exp(-|n - center| / tau)."""
+    """exp(-|n - center| / tau).
+
+    >>> rl.signal.windows.exponential(3)
+    tensor([0.3679, 1.0000, 0.3679])
+    """
     window = _Window("exponential", M, sym, dtype, layout, device, requires_grad)
     if tau <= 0:
         raise ValueError(f"Tau must be positive, got: {tau} instead.")
@@ -91,7 +95,11 @@ def cosine(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """sin(pi (n + 1/2) / M)."""
+    """sin(pi (n + 1/2) / M).
+
+    >>> rl.signal.windows.cosine(3)
+    tensor([0.5000, 1.0000, 0.5000])
+    """
     window = _Window("cosine", M, sym, dtype, layout, device, requires_grad)
     if (small := window.trivial()) is not None:
         return small
@@ -109,7 +117,11 @@ def gaussian(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """exp(-(n - middle)^2 / (2 std^2))."""
+    """exp(-(n - middle)^2 / (2 std^2)).
+
+    >>> rl.signal.windows.gaussian(3)
+    tensor([0.6065, 1.0000, 0.6065])
+    """
     window = _Window("gaussian", M, sym, dtype, layout, device, requires_grad)
     if std <= 0:
         raise ValueError(f"Standard deviation must be positive, got: {std} instead.")
@@ -131,7 +143,11 @@ def kaiser(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """I0(beta sqrt(1 - x^2)) / I0(beta), x from -1 to 1."""
+    """I0(beta sqrt(1 - x^2)) / I0(beta), x from -1 to 1.
+
+    >>> rl.signal.windows.kaiser(3, beta=0.0)
+    tensor([1., 1., 1.])
+    """
     window = _Window("kaiser", M, sym, dtype, layout, device, requires_grad)
     if beta < 0:
         raise ValueError(f"beta must be non-negative, got: {beta} instead.")
@@ -153,7 +169,11 @@ def general_cosine(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """sum over k of (-1)^k a_k cos(2 pi k n / span)."""
+    """sum over k of (-1)^k a_k cos(2 pi k n / span).
+
+    >>> rl.signal.windows.general_cosine(3, a=[0.5, 0.5]).round(decimals=3)
+    tensor([0., 1., 0.])
+    """
     window = _Window("general_cosine", M, sym, dtype, layout, device, requires_grad)
     if not isinstance(a, Iterable):
         raise TypeError("Coefficients must be a list/tuple")
@@ -179,7 +199,11 @@ def general_hamming(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """alpha - (1 - alpha) cos(2 pi n / span)."""
+    """alpha - (1 - alpha) cos(2 pi n / span).
+
+    >>> rl.signal.windows.general_hamming(3)
+    tensor([0.0800, 1.0000, 0.0800])
+    """
     return general_cosine(
         M,
         a=[alpha, 1.0 - alpha],
@@ -200,7 +224,11 @@ def hamming(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """The Hamming window."""
+    """The Hamming window.
+
+    >>> rl.signal.windows.hamming(3)
+    tensor([0.0800, 1.0000, 0.0800])
+    """
     return general_hamming(M, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
 
 
@@ -213,7 +241,11 @@ def hann(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """The Hann window."""
+    """The Hann window.
+
+    >>> rl.signal.windows.hann(3)
+    tensor([0., 1., 0.])
+    """
     return general_hamming(
         M, alpha=0.5, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad
     )
@@ -228,7 +260,11 @@ def blackman(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """The Blackman window."""
+    """The Blackman window.
+
+    >>> rl.signal.windows.blackman(5).round(decimals=2)
+    tensor([-0.0000, 0.3400, 1.0000, 0.3400, -0.0000])
+    """
     return general_cosine(
         M,
         a=[0.42, 0.5, 0.08],
@@ -249,7 +285,11 @@ def nuttall(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """The minimum four-term window of Nuttall."""
+    """The minimum four-term window of Nuttall.
+
+    >>> rl.signal.windows.nuttall(3).round(decimals=3)
+    tensor([0., 1., 0.])
+    """
     return general_cosine(
         M,
         a=[0.3635819, 0.4891775, 0.1365995, 0.0106411],
@@ -270,7 +310,11 @@ def bartlett(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """1 - |2 n / span - 1|: a triangle."""
+    """1 - |2 n / span - 1|: a triangle.
+
+    >>> rl.signal.windows.bartlett(5)
+    tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])
+    """
     window = _Window("bartlett", M, sym, dtype, layout, device, requires_grad)
     if (small := window.trivial()) is not None:
         return small

@@ -47,7 +47,11 @@ __all__ = [
 
 def sum(input: Tensor, dim: int | tuple[int, ...] | None = None, dtype: Any = None) -> Tensor:
     """The sum of a tensor of coordinates: over everything, or over `dim`, the result being sparse if a sparse
-    dimension is left."""
+    dimension is left.
+
+    >>> rl.sparse.sum(rl.eye(2).to_sparse())
+    tensor(2.)
+    """
     if dim is None:
         return (
             run_name("_sparse_sum", input) if dtype is None else run_name("_sparse_sum.dtype", input, dtype)
@@ -64,10 +68,18 @@ def sum(input: Tensor, dim: int | tuple[int, ...] | None = None, dtype: Any = No
 
 
 def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    """Softmax along `dim` of the elements that are there; the others count as -inf."""
+    """Softmax along `dim` of the elements that are there; the others count as -inf.
+
+    >>> rl.sparse.softmax(rl.eye(2).to_sparse(), dim=1).values()
+    tensor([1., 1.])
+    """
     return run_name("_sparse_softmax.int", input, dim, dtype)
 
 
 def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    """The logarithm of `softmax`."""
+    """The logarithm of `softmax`.
+
+    >>> rl.sparse.log_softmax(rl.eye(2).to_sparse(), dim=1).values()
+    tensor([0., 0.])
+    """
     return run_name("_sparse_log_softmax.int", input, dim, dtype)

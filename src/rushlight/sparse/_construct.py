@@ -45,6 +45,10 @@ def sparse_coo_tensor(
     """A tensor of coordinates: `values[i]` at `indices[:, i]`; values of the same coordinates add up.
 
     With a size alone, a tensor without elements. Gradients flow to `values`.
+
+    >>> rl.sparse_coo_tensor([[0, 1], [1, 0]], [3.0, 4.0], (2, 2)).to_dense()
+    tensor([[0., 3.],
+            [4., 0.]])
     """
     _on_cpu(device)
     check(
@@ -113,7 +117,12 @@ def sparse_compressed_tensor(
     requires_grad: bool = False,
     check_invariants: bool | None = None,
 ) -> Tensor:
-    """A tensor of a compressed layout: sparse_csr, sparse_csc, sparse_bsr or sparse_bsc."""
+    """A tensor of a compressed layout: sparse_csr, sparse_csc, sparse_bsr or sparse_bsc.
+
+    >>> rl.sparse_compressed_tensor([0, 1, 2], [0, 1], [1.0, 2.0], layout=rl.sparse_csr).to_dense()
+    tensor([[1., 0.],
+            [0., 2.]])
+    """
     _on_cpu(device)
     check(layout in COMPRESSED, f"expected a compressed sparse layout, but got {layout}")
     assert layout is not None
@@ -169,7 +178,11 @@ def _of_layout(name: str, layout: Layout) -> Any:
         )
 
     construct.__name__ = construct.__qualname__ = name
-    construct.__doc__ = f"A tensor of layout {layout.name}; see `sparse_compressed_tensor`."
+    values = "[[[1.0]]]" if "_bs" in layout.name else "[1.0]"
+    construct.__doc__ = (
+        f"A tensor of layout {layout.name}; see `sparse_compressed_tensor`.\n\n"
+        f">>> rl.{name}([0, 1], [0], {values}, size=(1, 1)).to_dense()\ntensor([[1.]])\n"
+    )
     return construct
 
 

@@ -11,6 +11,11 @@ def as_sparse_gradcheck(gradcheck: Callable[..., bool]) -> Callable[..., bool]:
     """`gradcheck` with the keyword `masked`: whether elements that are not stored count as constants.
 
     The one of this package takes sparse inputs and outputs as it is.
+
+    >>> check = rl.sparse.as_sparse_gradcheck(rl.autograd.gradcheck)
+    >>> x = rl.eye(2, dtype=rl.float64).to_sparse().requires_grad_()
+    >>> check(lambda x: rl.sparse.sum(x), x)
+    True
     """
 
     @functools.wraps(gradcheck)

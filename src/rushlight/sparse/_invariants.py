@@ -21,7 +21,12 @@ class _State:
 
 class check_sparse_tensor_invariants:
     """Whether constructors of sparse tensors check their arguments: a context manager and a decorator, or set
-    for good with `enable()` and `disable()`."""
+    for good with `enable()` and `disable()`.
+
+    >>> with rl.sparse.check_sparse_tensor_invariants():
+    ...     rl.sparse.check_sparse_tensor_invariants.is_enabled()
+    True
+    """
 
     def __init__(self, enable: bool = True) -> None:
         self.state = enable

@@ -16,7 +16,11 @@ __all__ = ["Compare", "Measurement", "Timer"]
 
 @dataclass
 class Measurement:
-    """Times of blocks of `number_per_run` runs of a statement, in seconds."""
+    """Times of blocks of `number_per_run` runs of a statement, in seconds.
+
+    >>> type(rl.utils.benchmark.Timer("1 + 1").timeit(10)).__name__
+    'Measurement'
+    """
 
     number_per_run: int
     raw_times: list[float]
@@ -82,7 +86,12 @@ def in_words(seconds: float) -> str:
 
 
 class Timer:
-    """Times a statement, with a number of threads (one, unless told) and after a warm-up run."""
+    """Times a statement, with a number of threads (one, unless told) and after a warm-up run.
+
+    >>> timer = rl.utils.benchmark.Timer("x + x", globals={"x": rl.ones(2)})
+    >>> timer.timeit(10).median > 0
+    True
+    """
 
     def __init__(
         self,
@@ -178,7 +187,11 @@ class Timer:
 
 
 class Compare:
-    """A table of measurements: rows by sub_label, columns by description."""
+    """A table of measurements: rows by sub_label, columns by description.
+
+    >>> type(rl.utils.benchmark.Compare([rl.utils.benchmark.Timer("1 + 1").timeit(10)])).__name__
+    'Compare'
+    """
 
     def __init__(self, results: Sequence[Measurement]) -> None:
         self._results = list(results)

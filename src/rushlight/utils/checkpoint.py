@@ -50,7 +50,11 @@ __all__ = [
 
 
 class CheckpointError(RuntimeError):
-    """The second run of a checkpointed part did not do what the first did."""
+    """The second run of a checkpointed part did not do what the first did.
+
+    >>> issubclass(rl.utils.checkpoint.CheckpointError, RuntimeError)
+    True
+    """
 
 
 class _StopRecomputation(Exception):
@@ -61,7 +65,11 @@ _early_stop = True
 
 
 class set_checkpoint_early_stop:
-    """Whether the second run may stop as soon as it has computed all that backward needs."""
+    """Whether the second run may stop as soon as it has computed all that backward needs.
+
+    >>> with rl.utils.checkpoint.set_checkpoint_early_stop(False):
+    ...     pass
+    """
 
     def __init__(self, enable: bool) -> None:
         self.enable = enable
@@ -80,7 +88,11 @@ _debug: bool | None = None
 
 class set_checkpoint_debug_enabled:
     """Whether parts that are checkpointed inside log their operators, whatever their own `debug` says; None
-    leaves it to them."""
+    leaves it to them.
+
+    >>> with rl.utils.checkpoint.set_checkpoint_debug_enabled(False):
+    ...     pass
+    """
 
     def __init__(self, enabled: bool | None) -> None:
         self.enabled = enabled
@@ -95,11 +107,20 @@ class set_checkpoint_debug_enabled:
 
 
 def noop_context_fn() -> tuple[Any, Any]:
+    """Two contexts that do nothing.
+
+    >>> len(rl.utils.checkpoint.noop_context_fn())
+    2
+    """
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Tensors without their history that still require grad where they did."""
+    """Tensors without their history that still require grad where they did.
+
+    >>> rl.utils.checkpoint.detach_variable((rl.ones(1, requires_grad=True) * 2,))[0].is_leaf
+    True
+    """
     if not isinstance(inputs, tuple):
         raise RuntimeError(
             f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}"
@@ -111,6 +132,10 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def check_backward_validity(inputs: Sequence[Any]) -> None:
+    """Warns if no input requires grad, so that nothing would be differentiated.
+
+    >>> rl.utils.checkpoint.check_backward_validity([rl.ones(1, requires_grad=True)])
+    """
     if not any(isinstance(value, Tensor) and value.requires_grad for value in inputs):
         warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=4)
 
@@ -125,7 +150,13 @@ def checkpoint(
     early_stop: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """`function(*args)` without keeping what its backward needs; it is computed again then."""
+    """`function(*args)` without keeping what its backward needs; it is computed again then.
+
+    >>> x = rl.ones(2, requires_grad=True)
+    >>> rl.utils.checkpoint.checkpoint(lambda x: x.exp().sum(), x, use_reentrant=False).backward()
+    >>> x.grad
+    tensor([2.7183, 2.7183])
+    """
     if use_reentrant is None:
         warnings.warn(
             "rushlight.utils.checkpoint: the use_reentrant parameter should be passed explicitly. "
@@ -346,7 +377,12 @@ def _without_reentry(
 def checkpoint_sequential(
     functions: Any, segments: int, input: Tensor, use_reentrant: bool | None = None, **kwargs: Any
 ) -> Any:
-    """Run a sequence of functions, all but the last segment of it checkpointed."""
+    """Run a sequence of functions, all but the last segment of it checkpointed.
+
+    >>> model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+    >>> rl.utils.checkpoint.checkpoint_sequential(model, 2, rl.ones(1, 2), use_reentrant=False).shape
+    rushlight.Size([1, 1])
+    """
     if use_reentrant is None:
         warnings.warn(
             "rushlight.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should "

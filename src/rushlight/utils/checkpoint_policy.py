@@ -23,7 +23,11 @@ Storage = dict[Any, list[Any]]
 
 class CheckpointPolicy(enum.Enum):
     """What to do with the result of an operator. What is preferred may be decided otherwise by a compiler,
-    what must be may not."""
+    what must be may not.
+
+    >>> rl.utils.checkpoint.CheckpointPolicy.MUST_SAVE.name
+    'MUST_SAVE'
+    """
 
     MUST_SAVE = 0
     PREFER_SAVE = 1
@@ -32,7 +36,11 @@ class CheckpointPolicy(enum.Enum):
 
 
 class SelectiveCheckpointContext:
-    """What a policy is told besides the operator: whether this is the second run."""
+    """What a policy is told besides the operator: whether this is the second run.
+
+    >>> rl.utils.checkpoint.SelectiveCheckpointContext(is_recompute=True).is_recompute
+    True
+    """
 
     def __init__(self, *, is_recompute: bool) -> None:
         self.is_recompute = is_recompute
@@ -119,7 +127,12 @@ def create_selective_checkpoint_contexts(
     policy_fn_or_list: Any, allow_cache_entry_mutation: bool = False
 ) -> tuple[TorchDispatchMode, TorchDispatchMode]:
     """The contexts of the two runs, for `context_fn` of checkpoint: given a policy, called with a context,
-    the operator and its arguments, or a list of the operators whose results are saved."""
+    the operator and its arguments, or a list of the operators whose results are saved.
+
+    >>> contexts = rl.utils.checkpoint.create_selective_checkpoint_contexts([rl.ops.aten.mm.default])
+    >>> len(contexts)
+    2
+    """
     if isinstance(policy_fn_or_list, list):
         for op in policy_fn_or_list:
             if not isinstance(op, OpOverload):

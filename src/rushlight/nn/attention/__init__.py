@@ -22,7 +22,11 @@ WARN_FOR_UNFUSED_KERNELS = False
 
 
 class SDPBackend(enum.IntEnum):
-    """Ways to compute attention."""
+    """Ways to compute attention.
+
+    >>> rl.nn.attention.SDPBackend.MATH.name
+    'MATH'
+    """
 
     ERROR = -1
     MATH = 0
@@ -54,7 +58,12 @@ def _cur_sdpa_kernel_backends(with_priority: bool = False) -> list[SDPBackend]:
 
 @contextmanager
 def sdpa_kernel(backends: list[SDPBackend] | SDPBackend, set_priority: bool = False) -> Iterator[Any]:
-    """A region in which attention is computed in one of these ways."""
+    """A region in which attention is computed in one of these ways.
+
+    >>> with rl.nn.attention.sdpa_kernel(rl.nn.attention.SDPBackend.MATH):
+    ...     F.scaled_dot_product_attention(rl.ones(1, 2, 4), rl.ones(1, 2, 4), rl.ones(1, 2, 4)).shape
+    rushlight.Size([1, 2, 4])
+    """
     chosen = [backends] if isinstance(backends, SDPBackend) else backends
     if not isinstance(chosen, list):
         raise AssertionError("Backend must be an instance of SDPBackend or a list of SDPBackend instances")

@@ -14,14 +14,22 @@ _functions = API.functions[""]
 
 
 class CausalVariant(enum.IntEnum):
-    """A query sees keys up to its own number, counted from the first of both or from the last of both."""
+    """A query sees keys up to its own number, counted from the first of both or from the last of both.
+
+    >>> rl.nn.attention.bias.CausalVariant.UPPER_LEFT.name
+    'UPPER_LEFT'
+    """
 
     UPPER_LEFT = enum.auto()
     LOWER_RIGHT = enum.auto()
 
 
 class CausalBias(Tensor):
-    """A mask of (seq_len_q, seq_len_kv), True where a query sees a key; for `attn_mask`."""
+    """A mask of (seq_len_q, seq_len_kv), True where a query sees a key; for `attn_mask`.
+
+    >>> type(rl.nn.attention.bias.causal_upper_left(2, 3)).__name__
+    'CausalBias'
+    """
 
     __torch_function__ = staticmethod(refuse_overrides)
     variant: CausalVariant
@@ -46,12 +54,24 @@ def _size(size: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def causal_upper_left(*size: int) -> CausalBias:
-    """The mask of size (queries, keys) in which the first query sees the first key alone."""
+    """The mask of size (queries, keys) in which the first query sees the first key alone.
+
+    >>> q, k = rl.ones(1, 1, 2, 4), rl.ones(1, 1, 3, 4)
+    >>> mask = rl.nn.attention.bias.causal_upper_left(2, 3)
+    >>> F.scaled_dot_product_attention(q, k, k, attn_mask=mask).shape
+    rushlight.Size([1, 1, 2, 4])
+    """
     rows, columns = _size(size)
     return CausalBias(CausalVariant.UPPER_LEFT, rows, columns)
 
 
 def causal_lower_right(*size: int) -> CausalBias:
-    """The mask of size (queries, keys) in which the last query sees all keys."""
+    """The mask of size (queries, keys) in which the last query sees all keys.
+
+    >>> q, k = rl.ones(1, 1, 2, 4), rl.ones(1, 1, 3, 4)
+    >>> mask = rl.nn.attention.bias.causal_lower_right(2, 3)
+    >>> F.scaled_dot_product_attention(q, k, k, attn_mask=mask).shape
+    rushlight.Size([1, 1, 2, 4])
+    """
     rows, columns = _size(size)
     return CausalBias(CausalVariant.LOWER_RIGHT, rows, columns)

@@ -50,13 +50,23 @@ class FlexKernelOptions(TypedDict, total=False):
 
 
 class AuxRequest(NamedTuple):
-    """What `flex_attention` gives besides its output."""
+    """What `flex_attention` gives besides its output.
+
+    >>> rl.nn.attention.flex_attention.AuxRequest(lse=True).lse
+    True
+    """
 
     lse: bool = False
     max_scores: bool = False
 
 
 class AuxOutput(NamedTuple):
+    """What `flex_attention` gives beside its output.
+
+    >>> rl.nn.attention.flex_attention.AuxOutput(lse=rl.zeros(1)).lse
+    tensor([0.])
+    """
+
     lse: Tensor | None = None  # the logarithm of the sum of exponentials of the scores of each query
     max_scores: Tensor | None = None
 
@@ -68,17 +78,37 @@ _DEFAULT_SPARSE_BLOCK_SIZE = 128
 
 
 def noop_mask(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) -> Tensor:
-    """Every query sees every key."""
+    """Every query sees every key.
+
+    >>> from rushlight.nn.attention.flex_attention import create_mask, noop_mask
+    >>> create_mask(noop_mask, 1, 1, 2, 2, device="cpu").all()
+    tensor(True)
+    """
     return batch.new_ones((), dtype=DTYPES["bool"])
 
 
 def or_masks(*mask_mods: MaskMod) -> MaskMod:
-    """A key is seen if one of the masks lets it be seen."""
+    """A key is seen if one of the masks lets it be seen.
+
+    >>> from rushlight.nn.attention.flex_attention import create_mask, or_masks
+    >>> causal = or_masks(lambda b, h, q, k: q > k, lambda b, h, q, k: q == k)
+    >>> create_mask(causal, 1, 1, 2, 2, device="cpu")[0, 0]
+    tensor([[ True, False],
+            [ True,  True]])
+    """
     return _joined(mask_mods, lambda a, b: a | b, False)
 
 
 def and_masks(*mask_mods: MaskMod) -> MaskMod:
-    """A key is seen if all masks let it be seen."""
+    """A key is seen if all masks let it be seen.
+
+    >>> from rushlight.nn.attention.flex_attention import and_masks, create_mask
+    >>> near = and_masks(lambda b, h, q, k: q >= k, lambda b, h, q, k: q - k < 2)
+    >>> create_mask(near, 1, 1, 3, 3, device="cpu")[0, 0]
+    tensor([[ True, False, False],
+            [ True,  True, False],
+            [False,  True,  True]])
+    """
     return _joined(mask_mods, lambda a, b: a & b, True)
 
 
@@ -108,7 +138,13 @@ def create_mask(
     mod_fn: Callable[..., Tensor], B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = None
 ) -> Tensor:
     """The mask (or, for a function of scores, the scores that it makes of zeros) as a tensor of shape (B, H,
-    Q_LEN, KV_LEN)."""
+    Q_LEN, KV_LEN).
+
+    >>> from rushlight.nn.attention.flex_attention import create_mask
+    >>> create_mask(lambda b, h, q, k: q >= k, 1, 1, 2, 2, device="cpu")[0, 0]
+    tensor([[ True, False],
+            [ True,  True]])
+    """
     sizes = (B or 1, H or 1, Q_LEN, KV_LEN)
     count = mod_fn.__code__.co_argcount if hasattr(mod_fn, "__code__") else 4
     places = _places(*sizes, device=device)
@@ -122,6 +158,10 @@ class BlockMask:
 
     For each block of queries `kv_num_blocks` counts the blocks of keys that it sees, whose numbers come first
     in `kv_indices`; `q_*` are the same seen from the keys.
+
+    >>> from rushlight.nn.attention.flex_attention import create_block_mask
+    >>> create_block_mask(lambda b, h, q, kv: q >= kv, 1, 1, 256, 256, device="cpu").shape
+    (1, 1, 256, 256)
     """
 
     def __init__(
@@ -301,7 +341,12 @@ def create_block_mask(
     compute_dq_write_order: bool = False,
     dq_kv_order: bool = True,
 ) -> BlockMask:
-    """The blocks that `mask_mod` leaves."""
+    """The blocks that `mask_mod` leaves.
+
+    >>> from rushlight.nn.attention.flex_attention import create_block_mask
+    >>> create_block_mask(lambda b, h, q, kv: q >= kv, 1, 1, 256, 256, device="cpu").sparsity()
+    25.0
+    """
     size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else BLOCK_SIZE
     mask = create_mask(mask_mod, B, H, Q_LEN, KV_LEN, device)
     rows, columns = -(-Q_LEN // size[0]), -(-KV_LEN // size[1])
@@ -332,7 +377,13 @@ def flex_attention(
     return_aux: AuxRequest | None = None,
 ) -> Any:
     """Attention of (batch, heads, length, features) with scores changed by `score_mod` and masked by the
-    function of `block_mask`; a query that sees no key gives zeros."""
+    function of `block_mask`; a query that sees no key gives zeros.
+
+    >>> from rushlight.nn.attention.flex_attention import flex_attention
+    >>> q = rl.ones(1, 1, 2, 4)
+    >>> flex_attention(q, q, q, score_mod=lambda score, b, h, i, j: score - (i - j).abs()).shape
+    rushlight.Size([1, 1, 2, 4])
+    """
     check(
         query.ndim == key.ndim == value.ndim == 4,
         "Expected query, key, and value to be 4D tensors, but "

@@ -61,22 +61,52 @@ class _Plain(FunctionModule):
 
 
 class ReLU(_InPlace):
+    """Negative elements replaced by zero.
+
+    >>> nn.ReLU()(rl.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
+
     function = "relu"
 
 
 class SiLU(_InPlace):
+    """x times the sigmoid of x.
+
+    >>> nn.SiLU()(rl.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.7311])
+    """
+
     function = "silu"
 
 
 class Mish(_InPlace):
+    """x times tanh of softplus of x.
+
+    >>> nn.Mish()(rl.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.8651])
+    """
+
     function = "mish"
 
 
 class SELU(_InPlace):
+    """Scaled exponential linear unit.
+
+    >>> nn.SELU()(rl.tensor([-1.0, 2.0]))
+    tensor([-1.1113,  2.1014])
+    """
+
     function = "selu"
 
 
 class Hardsigmoid(_InPlace):
+    """The sigmoid in three straight pieces.
+
+    >>> nn.Hardsigmoid()(rl.tensor([-4.0, 0.0, 4.0]))
+    tensor([0.0000, 0.5000, 1.0000])
+    """
+
     function = "hardsigmoid"
 
     def extra_repr(self) -> str:
@@ -84,6 +114,12 @@ class Hardsigmoid(_InPlace):
 
 
 class Hardswish(_InPlace):
+    """x times the hard sigmoid of x.
+
+    >>> nn.Hardswish()(rl.tensor([-4.0, 1.0]))
+    tensor([-0.0000, 0.6667])
+    """
+
     function = "hardswish"
 
     def extra_repr(self) -> str:
@@ -91,26 +127,62 @@ class Hardswish(_InPlace):
 
 
 class Sigmoid(_Plain):
+    """The logistic function, elementwise.
+
+    >>> nn.Sigmoid()(rl.tensor([0.0, 2.0]))
+    tensor([0.5000, 0.8808])
+    """
+
     function = "sigmoid"
 
 
 class Tanh(_Plain):
+    """Hyperbolic tangent, elementwise.
+
+    >>> nn.Tanh()(rl.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.7616])
+    """
+
     function = "tanh"
 
 
 class LogSigmoid(_Plain):
+    """Logarithm of the sigmoid, without overflow.
+
+    >>> nn.LogSigmoid()(rl.tensor([0.0, -100.0]))
+    tensor([  -0.6931, -100.0000])
+    """
+
     function = "logsigmoid"
 
 
 class Softsign(_Plain):
+    """`x / (1 + abs(x))`.
+
+    >>> nn.Softsign()(rl.tensor([1.0, -3.0]))
+    tensor([ 0.5000, -0.7500])
+    """
+
     function = "softsign"
 
 
 class Tanhshrink(_Plain):
+    """`x - tanh(x)`.
+
+    >>> nn.Tanhshrink()(rl.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.2384])
+    """
+
     function = "tanhshrink"
 
 
 class Threshold(FunctionModule):
+    """Elements above the threshold as they are, the others replaced by `value`.
+
+    >>> nn.Threshold(1.0, 0.0)(rl.tensor([0.5, 2.0]))
+    tensor([0., 2.])
+    """
+
     function = "threshold"
 
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
@@ -118,7 +190,11 @@ class Threshold(FunctionModule):
 
 
 class RReLU(FunctionModule):
-    """Leaky ReLU with a random slope in training, and the mean of slopes in evaluation."""
+    """Leaky ReLU with a random slope in training, and the mean of slopes in evaluation.
+
+    >>> nn.RReLU().eval()(rl.tensor([-1.0, 2.0]))
+    tensor([-0.2292,  2.0000])
+    """
 
     lower: float
     upper: float
@@ -132,6 +208,12 @@ class RReLU(FunctionModule):
 
 
 class Hardtanh(FunctionModule):
+    """Elements limited to the range from `min_val` to `max_val`.
+
+    >>> nn.Hardtanh()(rl.tensor([-2.0, 0.5]))
+    tensor([-1.0000,  0.5000])
+    """
+
     function = "hardtanh"
     inplace: bool
 
@@ -159,6 +241,12 @@ class Hardtanh(FunctionModule):
 
 
 class ReLU6(Hardtanh):
+    """Elements limited to the range from 0 to 6.
+
+    >>> nn.ReLU6()(rl.tensor([-1.0, 8.0]))
+    tensor([0., 6.])
+    """
+
     def __init__(self, inplace: bool = False) -> None:
         super().__init__(0.0, 6.0, inplace)
 
@@ -167,6 +255,12 @@ class ReLU6(Hardtanh):
 
 
 class ELU(FunctionModule):
+    """Applies `functional.elu`: linear above zero, `alpha * expm1(x)` below.
+
+    >>> nn.ELU()(rl.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.0000])
+    """
+
     function = "elu"
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
@@ -174,6 +268,12 @@ class ELU(FunctionModule):
 
 
 class CELU(FunctionModule):
+    """Applies `functional.celu`: linear above zero, `alpha * expm1(x / alpha)` below.
+
+    >>> nn.CELU()(rl.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.0000])
+    """
+
     function = "celu"
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
@@ -181,6 +281,12 @@ class CELU(FunctionModule):
 
 
 class LeakyReLU(FunctionModule):
+    """Linear above zero, and with a small slope below.
+
+    >>> nn.LeakyReLU(0.1)(rl.tensor([-1.0, 2.0]))
+    tensor([-0.1000,  2.0000])
+    """
+
     function = "leaky_relu"
 
     def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
@@ -188,6 +294,12 @@ class LeakyReLU(FunctionModule):
 
 
 class GLU(FunctionModule):
+    """Gated linear unit: the first half of a dimension times the sigmoid of the second.
+
+    >>> nn.GLU()(rl.tensor([1.0, 2.0, 0.0, 0.0]))
+    tensor([0.5000, 1.0000])
+    """
+
     function = "glu"
 
     def __init__(self, dim: int = -1) -> None:
@@ -195,6 +307,12 @@ class GLU(FunctionModule):
 
 
 class GELU(FunctionModule):
+    """Gaussian error linear unit, x times the normal distribution function of x.
+
+    >>> nn.GELU()(rl.tensor([-1.0, 2.0]))
+    tensor([-0.1587,  1.9545])
+    """
+
     approximate: str
 
     def __init__(self, approximate: str = "none") -> None:
@@ -215,14 +333,32 @@ class _Shrink(FunctionModule):
 
 
 class Hardshrink(_Shrink):
+    """Elements within `lambd` of zero become zero.
+
+    >>> nn.Hardshrink()(rl.tensor([0.3, -1.0]))
+    tensor([ 0., -1.])
+    """
+
     function = "hardshrink"
 
 
 class Softshrink(_Shrink):
+    """Elements moved towards zero by `lambd`, not beyond it.
+
+    >>> nn.Softshrink()(rl.tensor([0.3, -1.0]))
+    tensor([ 0.0000, -0.5000])
+    """
+
     function = "softshrink"
 
 
 class Softplus(FunctionModule):
+    """`log(1 + exp(x))`, a smooth rectifier.
+
+    >>> nn.Softplus()(rl.tensor([0.0, 1.0]))
+    tensor([0.6931, 1.3133])
+    """
+
     function = "softplus"
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
@@ -230,7 +366,11 @@ class Softplus(FunctionModule):
 
 
 class PReLU(Module):
-    """Leaky ReLU whose slope, or slope of each channel, is learned."""
+    """Leaky ReLU whose slope, or slope of each channel, is learned.
+
+    >>> nn.PReLU()(rl.tensor([-1.0, 2.0])).detach()
+    tensor([-0.2500,  2.0000])
+    """
 
     weight: Any
 
@@ -259,19 +399,41 @@ class _OverDim(FunctionModule):
 
 
 class Softmin(_OverDim):
+    """Softmax of the negated elements.
+
+    >>> nn.Softmin(dim=0)(rl.tensor([0.0, 1.0]))
+    tensor([0.7311, 0.2689])
+    """
+
     function = "softmin"
 
 
 class Softmax(_OverDim):
+    """Softmax along a dimension.
+
+    >>> nn.Softmax(dim=0)(rl.tensor([0.0, 1.0]))
+    tensor([0.2689, 0.7311])
+    """
+
     function = "softmax"
 
 
 class LogSoftmax(_OverDim):
+    """Logarithm of the softmax along a dimension.
+
+    >>> nn.LogSoftmax(dim=0)(rl.tensor([0.0, 1.0]))
+    tensor([-1.3133, -0.3133])
+    """
+
     function = "log_softmax"
 
 
 class Softmax2d(Module):
-    """Softmax over the channels of images."""
+    """Softmax over the channels of images.
+
+    >>> nn.Softmax2d()(rl.zeros(1, 2, 1, 1)).flatten()
+    tensor([0.5000, 0.5000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         check(

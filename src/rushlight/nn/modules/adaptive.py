@@ -21,7 +21,12 @@ _ASMoutput = namedtuple("_ASMoutput", ["output", "loss"])
 
 class AdaptiveLogSoftmaxWithLoss(Module):
     """A softmax over many classes: frequent ones directly, the others through clusters with smaller
-    layers."""
+    layers.
+
+    >>> layer = nn.AdaptiveLogSoftmaxWithLoss(4, 10, cutoffs=[2, 5])
+    >>> layer(rl.ones(3, 4), rl.tensor([0, 3, 9])).output.shape
+    rushlight.Size([3])
+    """
 
     def __init__(
         self,

@@ -128,14 +128,33 @@ class _BatchNorm(_NormBase):
 
 
 class BatchNorm1d(_BatchNorm):
+    """Batch normalization of input (N, C) or (N, C, L), with running statistics.
+
+    >>> nn.BatchNorm1d(2)(rl.tensor([[1.0, 2.0], [3.0, 4.0]])).detach().round(decimals=3)
+    tensor([[-1., -1.],
+            [ 1.,  1.]])
+    """
+
     _dims = (2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
+    """Batch normalization of input (N, C, H, W), with running statistics.
+
+    >>> nn.BatchNorm2d(3)(rl.ones(2, 3, 4, 4)).shape
+    rushlight.Size([2, 3, 4, 4])
+    """
+
     _dims = (4,)
 
 
 class BatchNorm3d(_BatchNorm):
+    """Batch normalization of input (N, C, D, H, W), with running statistics.
+
+    >>> nn.BatchNorm3d(3)(rl.ones(2, 3, 2, 2, 2)).shape
+    rushlight.Size([2, 3, 2, 2, 2])
+    """
+
     _dims = (5,)
 
 
@@ -179,22 +198,50 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
 
 
 class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
+    """`BatchNorm1d` whose number of channels is that of its first input.
+
+    >>> layer = nn.LazyBatchNorm1d()
+    >>> _ = layer(rl.ones(2, 3))
+    >>> layer
+    BatchNorm1d(3, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)
+    """
+
     cls_to_become = BatchNorm1d
     _dims = (2, 3)
 
 
 class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
+    """`BatchNorm2d` whose number of channels is that of its first input.
+
+    >>> layer = nn.LazyBatchNorm2d()
+    >>> _ = layer(rl.ones(2, 3, 4, 4))
+    >>> layer.num_features
+    3
+    """
+
     cls_to_become = BatchNorm2d
     _dims = (4,)
 
 
 class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
+    """`BatchNorm3d` whose number of channels is that of its first input.
+
+    >>> layer = nn.LazyBatchNorm3d()
+    >>> _ = layer(rl.ones(2, 3, 2, 2, 2))
+    >>> layer.num_features
+    3
+    """
+
     cls_to_become = BatchNorm3d
     _dims = (5,)
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalization over all processes; there is one."""
+    """Batch normalization over all processes; there is one.
+
+    >>> nn.SyncBatchNorm(3).eval()(rl.ones(2, 3)).shape
+    rushlight.Size([2, 3])
+    """
 
     def __init__(
         self,

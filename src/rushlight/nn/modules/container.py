@@ -20,7 +20,11 @@ Self = TypeVar("Self", bound="_Numbered")
 
 
 class Container(Module):
-    """The former base of containers; nothing but a Module with named children."""
+    """The former base of containers; nothing but a Module with named children.
+
+    >>> issubclass(nn.Container, nn.Module)
+    True
+    """
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__()
@@ -75,7 +79,12 @@ class _Numbered(Module):
 
 
 class Sequential(_Numbered):
-    """Modules called one after the other, each on what the one before it returned."""
+    """Modules called one after the other, each on what the one before it returned.
+
+    >>> model = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
+    >>> model(rl.ones(5, 2)).shape
+    rushlight.Size([5, 3])
+    """
 
     def __init__(self, *args: Any) -> None:
         super().__init__()
@@ -144,7 +153,12 @@ def _sequential(other: Any) -> Sequential:
 
 
 class ModuleList(_Numbered):
-    """A list of modules."""
+    """A list of modules.
+
+    >>> layers = nn.ModuleList([nn.Linear(2, 3), nn.Linear(3, 1)])
+    >>> len(list(layers.parameters()))
+    4
+    """
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
@@ -221,7 +235,12 @@ def _pairs(values: Any, name: str, kinds: str, *, in_order: bool) -> Iterator[tu
 
 
 class ModuleDict(Module):
-    """A dictionary of modules."""
+    """A dictionary of modules.
+
+    >>> layers = nn.ModuleDict({"first": nn.Linear(2, 3)})
+    >>> layers["first"]
+    Linear(in_features=2, out_features=3, bias=True)
+    """
 
     _modules: dict[str, Any]
 
@@ -281,7 +300,11 @@ def _as_parameter(value: Any) -> Any:
 
 
 class ParameterList(Module):
-    """A list of parameters; tensors become parameters, anything else is kept as it is."""
+    """A list of parameters; tensors become parameters, anything else is kept as it is.
+
+    >>> len(nn.ParameterList([nn.Parameter(rl.ones(1)), nn.Parameter(rl.ones(2))]))
+    2
+    """
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()
@@ -329,7 +352,11 @@ class ParameterList(Module):
 
 
 class ParameterDict(Module):
-    """A dictionary of parameters; tensors become parameters, anything else is kept as it is."""
+    """A dictionary of parameters; tensors become parameters, anything else is kept as it is.
+
+    >>> list(nn.ParameterDict({"scale": nn.Parameter(rl.ones(1))}))
+    ['scale']
+    """
 
     def __init__(self, parameters: Any = None) -> None:
         super().__init__()

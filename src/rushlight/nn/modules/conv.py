@@ -185,14 +185,32 @@ class _Conv(_ConvNd):
 
 
 class Conv1d(_Conv):
+    """Convolution over one spatial dimension, with learned weight and bias.
+
+    >>> nn.Conv1d(2, 3, kernel_size=3, padding=1)(rl.ones(1, 2, 8)).shape
+    rushlight.Size([1, 3, 8])
+    """
+
     spatial = 1
 
 
 class Conv2d(_Conv):
+    """Convolution over two spatial dimensions, with learned weight and bias.
+
+    >>> nn.Conv2d(3, 8, kernel_size=3, stride=2)(rl.ones(1, 3, 9, 9)).shape
+    rushlight.Size([1, 8, 4, 4])
+    """
+
     spatial = 2
 
 
 class Conv3d(_Conv):
+    """Convolution over three spatial dimensions, with learned weight and bias.
+
+    >>> nn.Conv3d(1, 2, kernel_size=2)(rl.ones(1, 1, 3, 3, 3)).shape
+    rushlight.Size([1, 2, 2, 2, 2])
+    """
+
     spatial = 3
 
 
@@ -278,14 +296,32 @@ class _ConvTranspose(_ConvNd):
 
 
 class ConvTranspose1d(_ConvTranspose):
+    """Transposed convolution over one spatial dimension.
+
+    >>> nn.ConvTranspose1d(2, 3, kernel_size=3, stride=2)(rl.ones(1, 2, 4)).shape
+    rushlight.Size([1, 3, 9])
+    """
+
     spatial = 1
 
 
 class ConvTranspose2d(_ConvTranspose):
+    """Transposed convolution over two spatial dimensions.
+
+    >>> nn.ConvTranspose2d(2, 3, kernel_size=2, stride=2)(rl.ones(1, 2, 4, 4)).shape
+    rushlight.Size([1, 3, 8, 8])
+    """
+
     spatial = 2
 
 
 class ConvTranspose3d(_ConvTranspose):
+    """Transposed convolution over three spatial dimensions.
+
+    >>> nn.ConvTranspose3d(2, 3, kernel_size=2)(rl.ones(1, 2, 2, 2, 2)).shape
+    rushlight.Size([1, 3, 3, 3, 3])
+    """
+
     spatial = 3
 
 
@@ -340,16 +376,34 @@ class _LazyConv(_LazyConvNd, _Conv):
 
 
 class LazyConv1d(_LazyConv):
+    """`Conv1d` whose number of input channels is that of its first input.
+
+    >>> nn.LazyConv1d(3, 2)(rl.ones(1, 2, 8)).shape
+    rushlight.Size([1, 3, 7])
+    """
+
     spatial = 1
     cls_to_become = Conv1d
 
 
 class LazyConv2d(_LazyConv):
+    """`Conv2d` whose number of input channels is that of its first input.
+
+    >>> nn.LazyConv2d(3, 2)(rl.ones(1, 2, 4, 4)).shape
+    rushlight.Size([1, 3, 3, 3])
+    """
+
     spatial = 2
     cls_to_become = Conv2d
 
 
 class LazyConv3d(_LazyConv):
+    """`Conv3d` whose number of input channels is that of its first input.
+
+    >>> nn.LazyConv3d(3, 2)(rl.ones(1, 2, 2, 2, 2)).shape
+    rushlight.Size([1, 3, 1, 1, 1])
+    """
+
     spatial = 3
     cls_to_become = Conv3d
 
@@ -387,15 +441,33 @@ class _LazyConvTranspose(_LazyConvNd, _ConvTranspose):
 
 
 class LazyConvTranspose1d(_LazyConvTranspose):
+    """`ConvTranspose1d` whose number of input channels is that of its first input.
+
+    >>> nn.LazyConvTranspose1d(3, 2)(rl.ones(1, 2, 8)).shape
+    rushlight.Size([1, 3, 9])
+    """
+
     spatial = 1
     cls_to_become = ConvTranspose1d
 
 
 class LazyConvTranspose2d(_LazyConvTranspose):
+    """`ConvTranspose2d` whose number of input channels is that of its first input.
+
+    >>> nn.LazyConvTranspose2d(3, 2)(rl.ones(1, 2, 4, 4)).shape
+    rushlight.Size([1, 3, 5, 5])
+    """
+
     spatial = 2
     cls_to_become = ConvTranspose2d
 
 
 class LazyConvTranspose3d(_LazyConvTranspose):
+    """`ConvTranspose3d` whose number of input channels is that of its first input.
+
+    >>> nn.LazyConvTranspose3d(3, 2)(rl.ones(1, 2, 2, 2, 2)).shape
+    rushlight.Size([1, 3, 3, 3, 3])
+    """
+
     spatial = 3
     cls_to_become = ConvTranspose3d

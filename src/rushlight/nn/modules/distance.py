@@ -10,6 +10,12 @@ __all__ = ["CosineSimilarity", "PairwiseDistance"]
 
 
 class PairwiseDistance(Module):
+    """Distance between corresponding rows.
+
+    >>> nn.PairwiseDistance()(rl.tensor([[0.0, 0.0]]), rl.tensor([[3.0, 4.0]]))
+    tensor([5.0000])
+    """
+
     def __init__(self, p: float = 2.0, eps: float = 1e-06, keepdim: bool = False) -> None:
         super().__init__()
         self.norm = p
@@ -21,6 +27,12 @@ class PairwiseDistance(Module):
 
 
 class CosineSimilarity(Module):
+    """Cosine of the angle between vectors along a dimension.
+
+    >>> nn.CosineSimilarity(dim=0)(rl.tensor([1.0, 0.0]), rl.tensor([1.0, 1.0]))
+    tensor(0.7071)
+    """
+
     def __init__(self, dim: int = 1, eps: float = 1e-08) -> None:
         super().__init__()
         self.dim = dim

@@ -22,30 +22,66 @@ class _DropoutNd(Module):
 
 
 class Dropout(_DropoutNd):
+    """In training, zeros elements at random and scales the rest up; else does nothing.
+
+    >>> nn.Dropout(0.5).eval()(rl.ones(2))
+    tensor([1., 1.])
+    """
+
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout(input, self.p, self.training, self.inplace)
 
 
 class Dropout1d(_DropoutNd):
+    """Dropout of whole channels of input (N, C, L).
+
+    >>> nn.Dropout1d().eval()(rl.ones(1, 2, 1)).flatten()
+    tensor([1., 1.])
+    """
+
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout1d(input, self.p, self.training, self.inplace)
 
 
 class Dropout2d(_DropoutNd):
+    """Dropout of whole channels of input (N, C, H, W).
+
+    >>> nn.Dropout2d().eval()(rl.ones(1, 2, 1, 1)).flatten()
+    tensor([1., 1.])
+    """
+
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout2d(input, self.p, self.training, self.inplace)
 
 
 class Dropout3d(_DropoutNd):
+    """Dropout of whole channels of input (N, C, D, H, W).
+
+    >>> nn.Dropout3d().eval()(rl.ones(1, 2, 1, 1, 1)).flatten()
+    tensor([1., 1.])
+    """
+
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout3d(input, self.p, self.training, self.inplace)
 
 
 class AlphaDropout(_DropoutNd):
+    """Dropout that keeps mean and variance of what `SELU` gives.
+
+    >>> nn.AlphaDropout().eval()(rl.ones(2))
+    tensor([1., 1.])
+    """
+
     def forward(self, input: Tensor) -> Tensor:
         return F.alpha_dropout(input, self.p, self.training)
 
 
 class FeatureAlphaDropout(_DropoutNd):
+    """`AlphaDropout` of whole channels.
+
+    >>> nn.FeatureAlphaDropout().eval()(rl.ones(1, 2, 1)).flatten()
+    tensor([1., 1.])
+    """
+
     def forward(self, input: Tensor) -> Tensor:
         return F.feature_alpha_dropout(input, self.p, self.training)

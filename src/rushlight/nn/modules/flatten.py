@@ -12,7 +12,11 @@ __all__ = ["Flatten", "Unflatten"]
 
 
 class Flatten(Module):
-    """Joins dimensions, by default all but the first."""
+    """Joins dimensions, by default all but the first.
+
+    >>> nn.Flatten()(rl.ones(2, 3, 4)).shape
+    rushlight.Size([2, 12])
+    """
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
@@ -27,7 +31,11 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """Splits one dimension into several."""
+    """Splits one dimension into several.
+
+    >>> nn.Unflatten(1, (3, 4))(rl.ones(2, 12)).shape
+    rushlight.Size([2, 3, 4])
+    """
 
     def __init__(self, dim: int, unflattened_size: Any) -> None:
         super().__init__()

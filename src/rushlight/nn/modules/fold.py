@@ -10,7 +10,12 @@ __all__ = ["Fold", "Unfold"]
 
 
 class Fold(FunctionModule):
-    """The image whose blocks, added where they overlap, are the columns of the input."""
+    """The image whose blocks, added where they overlap, are the columns of the input.
+
+    >>> nn.Fold((2, 2), kernel_size=1)(rl.arange(4.0).reshape(1, 1, 4))
+    tensor([[[[0., 1.],
+              [2., 3.]]]])
+    """
 
     function = "fold"
 
@@ -27,7 +32,11 @@ class Fold(FunctionModule):
 
 
 class Unfold(FunctionModule):
-    """The sliding blocks of an image, as columns."""
+    """The sliding blocks of an image, as columns.
+
+    >>> nn.Unfold(kernel_size=2)(rl.arange(9.0).reshape(1, 1, 3, 3)).shape
+    rushlight.Size([1, 4, 4])
+    """
 
     function = "unfold"
 

@@ -97,27 +97,63 @@ class _InstanceNorm(_NormBase):
 
 
 class InstanceNorm1d(_InstanceNorm):
+    """Normalization of each channel of each sample of input (N, C, L).
+
+    >>> nn.InstanceNorm1d(1)(rl.tensor([[[1.0, 3.0]]])).round(decimals=3)
+    tensor([[[-1.,  1.]]])
+    """
+
     _dims = (2, 3)
 
 
 class InstanceNorm2d(_InstanceNorm):
+    """Normalization of each channel of each sample of input (N, C, H, W).
+
+    >>> nn.InstanceNorm2d(3)(rl.ones(2, 3, 4, 4)).shape
+    rushlight.Size([2, 3, 4, 4])
+    """
+
     _dims = (3, 4)
 
 
 class InstanceNorm3d(_InstanceNorm):
+    """Normalization of each channel of each sample of input (N, C, D, H, W).
+
+    >>> nn.InstanceNorm3d(3)(rl.ones(2, 3, 2, 2, 2)).shape
+    rushlight.Size([2, 3, 2, 2, 2])
+    """
+
     _dims = (4, 5)
 
 
 class LazyInstanceNorm1d(_LazyNormBase, _InstanceNorm):
+    """`InstanceNorm1d` whose number of channels is that of its first input.
+
+    >>> nn.LazyInstanceNorm1d()(rl.ones(1, 2, 4)).shape
+    rushlight.Size([1, 2, 4])
+    """
+
     cls_to_become = InstanceNorm1d
     _dims = (2, 3)
 
 
 class LazyInstanceNorm2d(_LazyNormBase, _InstanceNorm):
+    """`InstanceNorm2d` whose number of channels is that of its first input.
+
+    >>> nn.LazyInstanceNorm2d()(rl.ones(1, 2, 4, 4)).shape
+    rushlight.Size([1, 2, 4, 4])
+    """
+
     cls_to_become = InstanceNorm2d
     _dims = (3, 4)
 
 
 class LazyInstanceNorm3d(_LazyNormBase, _InstanceNorm):
+    """`InstanceNorm3d` whose number of channels is that of its first input.
+
+    >>> nn.LazyInstanceNorm3d()(rl.ones(1, 2, 2, 2, 2)).shape
+    rushlight.Size([1, 2, 2, 2, 2])
+    """
+
     cls_to_become = InstanceNorm3d
     _dims = (4, 5)

@@ -18,7 +18,11 @@ __all__ = ["Bilinear", "Identity", "LazyLinear", "Linear", "NonDynamicallyQuanti
 
 
 class Identity(Module):
-    """Returns its input; arguments of the constructor are ignored."""
+    """Returns its input; arguments of the constructor are ignored.
+
+    >>> nn.Identity()(rl.tensor([1.0]))
+    tensor([1.])
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
@@ -28,7 +32,12 @@ class Identity(Module):
 
 
 class Linear(Module):
-    """x @ weight.T + bias."""
+    """x @ weight.T + bias.
+
+    >>> layer = nn.Linear(2, 3)
+    >>> layer(rl.ones(5, 2)).shape
+    rushlight.Size([5, 3])
+    """
 
     weight: Any
     bias: Any
@@ -64,7 +73,11 @@ class NonDynamicallyQuantizableLinear(Linear):
 
 
 class Bilinear(Module):
-    """x1 @ weight[k] @ x2 + bias[k], for every k."""
+    """x1 @ weight[k] @ x2 + bias[k], for every k.
+
+    >>> nn.Bilinear(2, 3, 4)(rl.ones(5, 2), rl.ones(5, 3)).shape
+    rushlight.Size([5, 4])
+    """
 
     weight: Any
     bias: Any
@@ -108,7 +121,13 @@ class Bilinear(Module):
 
 
 class LazyLinear(LazyModuleMixin, Linear):
-    """A Linear whose in_features is that of the first input."""
+    """A Linear whose in_features is that of the first input.
+
+    >>> layer = nn.LazyLinear(3)
+    >>> _ = layer(rl.ones(5, 2))
+    >>> layer
+    Linear(in_features=2, out_features=3, bias=True)
+    """
 
     cls_to_become = Linear
 

@@ -91,30 +91,72 @@ class _WeightedLoss(_Loss):
 
 
 class L1Loss(_Loss):
+    """Mean magnitude of errors.
+
+    >>> nn.L1Loss()(rl.tensor([3.0]), rl.tensor([1.0]))
+    tensor(2.)
+    """
+
     function = "l1_loss"
 
 
 class MSELoss(_Loss):
+    """Mean square of errors.
+
+    >>> nn.MSELoss()(rl.tensor([3.0]), rl.tensor([1.0]))
+    tensor(4.)
+    """
+
     function = "mse_loss"
 
 
 class SoftMarginLoss(_Loss):
+    """`log(1 + exp(-target * input))`.
+
+    >>> nn.SoftMarginLoss()(rl.tensor([0.0]), rl.tensor([1.0]))
+    tensor(0.6931)
+    """
+
     function = "soft_margin_loss"
 
 
 class MultiLabelMarginLoss(_Loss):
+    """Hinge loss of several labels per sample.
+
+    >>> nn.MultiLabelMarginLoss()(rl.tensor([[0.1, 0.8]]), rl.tensor([[1, -1]]))
+    tensor(0.1500)
+    """
+
     function = "multilabel_margin_loss"
 
 
 class BCELoss(_WeightedLoss):
+    """Cross entropy of probabilities with targets in [0, 1].
+
+    >>> nn.BCELoss()(rl.tensor([0.5]), rl.tensor([1.0]))
+    tensor(0.6931)
+    """
+
     function = "binary_cross_entropy"
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
+    """Mean over classes of the cross entropy with logits.
+
+    >>> nn.MultiLabelSoftMarginLoss()(rl.tensor([[0.0, 0.0]]), rl.tensor([[1.0, 0.0]]))
+    tensor(0.6931)
+    """
+
     function = "multilabel_soft_margin_loss"
 
 
 class NLLLoss(_WeightedLoss):
+    """Negative log-likelihood of classes by log-probabilities.
+
+    >>> nn.NLLLoss()(rl.tensor([[0.5, 0.5]]).log(), rl.tensor([1]))
+    tensor(0.6931)
+    """
+
     function = "nll_loss"
     options = ("weight", "ignore_index")
 
@@ -131,7 +173,11 @@ class NLLLoss(_WeightedLoss):
 
 
 class NLLLoss2d(NLLLoss):
-    """NLLLoss by its former name."""
+    """NLLLoss by its former name.
+
+    >>> nn.NLLLoss2d()(rl.zeros(1, 2, 1, 1), rl.zeros(1, 1, 1, dtype=rl.int64))
+    tensor(0.)
+    """
 
     def __init__(
         self,
@@ -150,6 +196,12 @@ class NLLLoss2d(NLLLoss):
 
 
 class CrossEntropyLoss(_WeightedLoss):
+    """Cross entropy of the softmax of logits with classes or class probabilities.
+
+    >>> nn.CrossEntropyLoss()(rl.tensor([[0.0, 0.0]]), rl.tensor([1]))
+    tensor(0.6931)
+    """
+
     function = "cross_entropy"
     options = ("weight", "ignore_index", "label_smoothing")
 
@@ -231,6 +283,12 @@ class LinearCrossEntropyLoss(_WeightedLoss):
 
 
 class BCEWithLogitsLoss(_Loss):
+    """Cross entropy of the sigmoid of logits with targets in [0, 1].
+
+    >>> nn.BCEWithLogitsLoss()(rl.tensor([0.0]), rl.tensor([1.0]))
+    tensor(0.6931)
+    """
+
     function = "binary_cross_entropy_with_logits"
     options = ("weight", "pos_weight")
 
@@ -248,6 +306,12 @@ class BCEWithLogitsLoss(_Loss):
 
 
 class PoissonNLLLoss(_Loss):
+    """Negative log-likelihood of counts by log-rates.
+
+    >>> nn.PoissonNLLLoss()(rl.tensor([0.0]), rl.tensor([1.0]))
+    tensor(1.)
+    """
+
     function = "poisson_nll_loss"
     options = ("log_input", "full", "eps")
 
@@ -270,6 +334,12 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
+    """Negative log-likelihood of targets under normal distributions.
+
+    >>> nn.GaussianNLLLoss()(rl.tensor([0.0]), rl.tensor([2.0]), rl.tensor([1.0]))
+    tensor(2.)
+    """
+
     function = "gaussian_nll_loss"
     options = ("full", "eps")
 
@@ -283,6 +353,12 @@ class GaussianNLLLoss(_Loss):
 
 
 class KLDivLoss(_Loss):
+    """Kullback-Leibler divergence of targets from log-probabilities.
+
+    >>> nn.KLDivLoss(reduction="batchmean")(rl.tensor([[0.5, 0.5]]).log(), rl.tensor([[0.25, 0.75]]))
+    tensor(0.1308)
+    """
+
     function = "kl_div"
     options = ("log_target",)
 
@@ -298,6 +374,12 @@ class KLDivLoss(_Loss):
 
 
 class HingeEmbeddingLoss(_Loss):
+    """The input where the target is 1, `max(0, margin - input)` where it is -1.
+
+    >>> nn.HingeEmbeddingLoss()(rl.tensor([0.5]), rl.tensor([-1.0]))
+    tensor(0.5000)
+    """
+
     function = "hinge_embedding_loss"
     options = ("margin",)
 
@@ -313,6 +395,12 @@ class HingeEmbeddingLoss(_Loss):
 
 
 class SmoothL1Loss(_Loss):
+    """Squares of errors below `beta`, magnitudes above.
+
+    >>> nn.SmoothL1Loss()(rl.tensor([3.0]), rl.tensor([0.0]))
+    tensor(2.5000)
+    """
+
     function = "smooth_l1_loss"
     options = ("beta",)
 
@@ -328,6 +416,12 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
+    """Squares of small errors, magnitudes of large ones.
+
+    >>> nn.HuberLoss()(rl.tensor([3.0]), rl.tensor([0.0]))
+    tensor(2.5000)
+    """
+
     function = "huber_loss"
     options = ("delta",)
 
@@ -357,14 +451,32 @@ class _PairLoss(_Loss):
 
 
 class CosineEmbeddingLoss(_PairLoss):
+    """One minus the cosine for pairs that belong together, its positive part for others.
+
+    >>> nn.CosineEmbeddingLoss()(rl.tensor([[1.0, 0.0]]), rl.tensor([[0.0, 1.0]]), rl.tensor([1.0]))
+    tensor(1.)
+    """
+
     function = "cosine_embedding_loss"
 
 
 class MarginRankingLoss(_PairLoss):
+    """`max(0, -target * (input1 - input2) + margin)`.
+
+    >>> nn.MarginRankingLoss()(rl.tensor([1.0]), rl.tensor([3.0]), rl.tensor([1.0]))
+    tensor(2.)
+    """
+
     function = "margin_ranking_loss"
 
 
 class MultiMarginLoss(_WeightedLoss):
+    """Hinge loss of one label per sample.
+
+    >>> nn.MultiMarginLoss()(rl.tensor([[0.1, 0.8]]), rl.tensor([1]))
+    tensor(0.1500)
+    """
+
     function = "multi_margin_loss"
     options = ("p", "margin", "weight")
 
@@ -404,6 +516,12 @@ class _TripletLoss(_Loss):
 
 
 class TripletMarginLoss(_TripletLoss):
+    """How much nearer the negative is than the positive, plus a margin, not below 0.
+
+    >>> nn.TripletMarginLoss()(rl.tensor([[0.0]]), rl.tensor([[1.0]]), rl.tensor([[1.0]]))
+    tensor(1.)
+    """
+
     function = "triplet_margin_loss"
     options = ("margin", "p", "eps", "swap")
 
@@ -424,6 +542,13 @@ class TripletMarginLoss(_TripletLoss):
 
 
 class TripletMarginWithDistanceLoss(_TripletLoss):
+    """`TripletMarginLoss` with a distance of your own.
+
+    >>> loss = nn.TripletMarginWithDistanceLoss(distance_function=lambda a, b: (a - b).abs().sum(-1))
+    >>> loss(rl.tensor([[0.0]]), rl.tensor([[1.0]]), rl.tensor([[1.0]]))
+    tensor(1.)
+    """
+
     function = "triplet_margin_with_distance_loss"
     options = ("distance_function", "margin", "swap")
 
@@ -441,6 +566,12 @@ class TripletMarginWithDistanceLoss(_TripletLoss):
 
 
 class CTCLoss(_Loss):
+    """Negative log-likelihood of labels over all their alignments with a longer sequence.
+
+    >>> nn.CTCLoss()(rl.full((3, 1, 2), 0.5).log(), rl.tensor([[1]]), [3], [1])
+    tensor(0.2877)
+    """
+
     def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
         super().__init__(reduction=reduction)
         self.blank = blank

@@ -75,7 +75,17 @@ def _missing_forward(self: Any, *input: Any) -> Any:
 
 
 class Module(Hooked, Stateful, Convertible):
-    """A differentiable function with parameters. Subclasses define `forward`."""
+    """A differentiable function with parameters. Subclasses define `forward`.
+
+    >>> class Scale(nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.factor = nn.Parameter(rl.tensor(2.0))
+    ...     def forward(self, x):
+    ...         return x * self.factor
+    >>> Scale()(rl.ones(2)).detach()
+    tensor([2., 2.])
+    """
 
     dump_patches = False
     call_super_init = False

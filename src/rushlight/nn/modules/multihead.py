@@ -16,7 +16,13 @@ __all__ = ["MultiheadAttention"]
 
 
 class MultiheadAttention(Module):
-    """Scaled dot product attention of several heads, between linear projections."""
+    """Scaled dot product attention of several heads, between linear projections.
+
+    >>> attention = nn.MultiheadAttention(4, 2, batch_first=True)
+    >>> x = rl.ones(1, 3, 4)
+    >>> attention(x, x, x)[0].shape
+    rushlight.Size([1, 3, 4])
+    """
 
     in_proj_weight: Any
     in_proj_bias: Any

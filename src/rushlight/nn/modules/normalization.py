@@ -14,7 +14,11 @@ __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSN
 
 
 class LocalResponseNorm(FunctionModule):
-    """Divides by a power of the mean square of `size` neighbouring channels."""
+    """Divides by a power of the mean square of `size` neighbouring channels.
+
+    >>> nn.LocalResponseNorm(2)(rl.ones(1, 4, 3)).shape
+    rushlight.Size([1, 4, 3])
+    """
 
     function = "local_response_norm"
     size: int
@@ -27,7 +31,11 @@ class LocalResponseNorm(FunctionModule):
 
 
 class CrossMapLRN2d(LocalResponseNorm):
-    """LocalResponseNorm by its former name."""
+    """LocalResponseNorm by its former name.
+
+    >>> nn.CrossMapLRN2d(3)(rl.ones(1, 4, 2, 2)).shape
+    rushlight.Size([1, 4, 2, 2])
+    """
 
     def __init__(self, size: int, alpha: float = 0.0001, beta: float = 0.75, k: float = 1) -> None:
         super().__init__(size, alpha, beta, k)
@@ -56,7 +64,11 @@ def _shape(normalized_shape: Any) -> tuple[int, ...]:
 
 
 class LayerNorm(_Affine):
-    """Subtracts the mean over the last dimensions and divides by the standard deviation."""
+    """Subtracts the mean over the last dimensions and divides by the standard deviation.
+
+    >>> nn.LayerNorm(2)(rl.tensor([[1.0, 3.0]])).detach().round(decimals=3)
+    tensor([[-1.,  1.]])
+    """
 
     def __init__(
         self,
@@ -84,7 +96,11 @@ class LayerNorm(_Affine):
 
 
 class GroupNorm(_Affine):
-    """Normalizes groups of channels of each sample."""
+    """Normalizes groups of channels of each sample.
+
+    >>> nn.GroupNorm(2, 4)(rl.ones(1, 4, 3)).shape
+    rushlight.Size([1, 4, 3])
+    """
 
     def __init__(
         self,
@@ -120,7 +136,11 @@ class GroupNorm(_Affine):
 
 
 class RMSNorm(Module):
-    """Divides by the root of the mean square over the last dimensions."""
+    """Divides by the root of the mean square over the last dimensions.
+
+    >>> nn.RMSNorm(2)(rl.tensor([[3.0, 3.0]])).detach().round(decimals=3)
+    tensor([[1., 1.]])
+    """
 
     weight: Any
 

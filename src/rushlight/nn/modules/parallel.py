@@ -10,7 +10,11 @@ __all__ = ["DataParallel"]
 
 
 class DataParallel(Module):
-    """Calls `module`; its state dict has the names that data parallel training gives them."""
+    """Calls `module`; its state dict has the names that data parallel training gives them.
+
+    >>> nn.DataParallel(nn.Linear(2, 3))(rl.ones(5, 2)).shape
+    rushlight.Size([5, 3])
+    """
 
     def __init__(
         self, module: Module, device_ids: Any = None, output_device: Any = None, dim: int = 0

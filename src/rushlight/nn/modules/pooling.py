@@ -76,14 +76,32 @@ class _MaxPool(_Window):
 
 
 class MaxPool1d(_MaxPool):
+    """Maximum of each window along one spatial dimension.
+
+    >>> nn.MaxPool1d(2)(rl.tensor([[1.0, 3.0, 2.0, 4.0]]))
+    tensor([[3., 4.]])
+    """
+
     function = "max_pool1d"
 
 
 class MaxPool2d(_MaxPool):
+    """Maximum of each window of images.
+
+    >>> nn.MaxPool2d(2)(rl.arange(4.0).reshape(1, 2, 2))
+    tensor([[[3.]]])
+    """
+
     function = "max_pool2d"
 
 
 class MaxPool3d(_MaxPool):
+    """Maximum of each window of volumes.
+
+    >>> nn.MaxPool3d(2)(rl.ones(1, 2, 2, 2))
+    tensor([[[[1.]]]])
+    """
+
     function = "max_pool3d"
 
 
@@ -103,18 +121,46 @@ class _MaxUnpool(_Window):
 
 
 class MaxUnpool1d(_MaxUnpool):
+    """Puts maxima back where `MaxPool1d` found them, zeros elsewhere.
+
+    >>> y, where = nn.MaxPool1d(2, return_indices=True)(rl.tensor([[1.0, 3.0]]))
+    >>> nn.MaxUnpool1d(2)(y, where)
+    tensor([[0., 3.]])
+    """
+
     spatial = 1
 
 
 class MaxUnpool2d(_MaxUnpool):
+    """Puts maxima back where `MaxPool2d` found them, zeros elsewhere.
+
+    >>> y, where = nn.MaxPool2d(2, return_indices=True)(rl.arange(4.0).reshape(1, 2, 2))
+    >>> nn.MaxUnpool2d(2)(y, where)
+    tensor([[[0., 0.],
+             [0., 3.]]])
+    """
+
     spatial = 2
 
 
 class MaxUnpool3d(_MaxUnpool):
+    """Puts maxima back where `MaxPool3d` found them, zeros elsewhere.
+
+    >>> y, where = nn.MaxPool3d(2, return_indices=True)(rl.ones(1, 2, 2, 2))
+    >>> nn.MaxUnpool3d(2)(y, where).sum()
+    tensor(1.)
+    """
+
     spatial = 3
 
 
 class AvgPool1d(_Window):
+    """Mean of each window along one spatial dimension.
+
+    >>> nn.AvgPool1d(2)(rl.tensor([[1.0, 3.0, 2.0, 4.0]]))
+    tensor([[2., 3.]])
+    """
+
     def __init__(
         self,
         kernel_size: Any,
@@ -169,10 +215,22 @@ class _AvgPool(_Window):
 
 
 class AvgPool2d(_AvgPool):
+    """Mean of each window of images.
+
+    >>> nn.AvgPool2d(2)(rl.arange(4.0).reshape(1, 2, 2))
+    tensor([[[1.5000]]])
+    """
+
     function = "avg_pool2d"
 
 
 class AvgPool3d(_AvgPool):
+    """Mean of each window of volumes.
+
+    >>> nn.AvgPool3d(2)(rl.ones(1, 2, 2, 2))
+    tensor([[[[1.]]]])
+    """
+
     function = "avg_pool3d"
 
 
@@ -229,10 +287,22 @@ class _FractionalMaxPool(Module):
 
 
 class FractionalMaxPool2d(_FractionalMaxPool):
+    """Maxima of windows of images at random places, to a fraction of the size.
+
+    >>> nn.FractionalMaxPool2d(2, output_size=2)(rl.ones(1, 4, 4)).shape
+    rushlight.Size([1, 2, 2])
+    """
+
     spatial = 2
 
 
 class FractionalMaxPool3d(_FractionalMaxPool):
+    """Maxima of windows of volumes at random places, to a fraction of the size.
+
+    >>> nn.FractionalMaxPool3d(2, output_size=2)(rl.ones(1, 4, 4, 4)).shape
+    rushlight.Size([1, 2, 2, 2])
+    """
+
     spatial = 3
 
 
@@ -244,14 +314,32 @@ class _LPPool(FunctionModule):
 
 
 class LPPool1d(_LPPool):
+    """The p-norm of each window along one spatial dimension.
+
+    >>> nn.LPPool1d(2, 2)(rl.tensor([[3.0, 4.0]]))
+    tensor([[5.]])
+    """
+
     function = "lp_pool1d"
 
 
 class LPPool2d(_LPPool):
+    """The p-norm of each window of images.
+
+    >>> nn.LPPool2d(2, 2)(rl.ones(1, 2, 2))
+    tensor([[[2.]]])
+    """
+
     function = "lp_pool2d"
 
 
 class LPPool3d(_LPPool):
+    """The p-norm of each window of volumes.
+
+    >>> nn.LPPool3d(2, 2)(rl.ones(1, 2, 2, 2)).shape
+    rushlight.Size([1, 1, 1, 1])
+    """
+
     function = "lp_pool3d"
 
 
@@ -266,14 +354,32 @@ class _AdaptiveMaxPool(FunctionModule):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPool):
+    """Maxima of as many windows as `output_size` says.
+
+    >>> nn.AdaptiveMaxPool1d(2)(rl.tensor([[1.0, 3.0, 2.0, 4.0]]))
+    tensor([[3., 4.]])
+    """
+
     function = "adaptive_max_pool1d"
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPool):
+    """Maxima of windows of images, to a given size.
+
+    >>> nn.AdaptiveMaxPool2d(1)(rl.arange(4.0).reshape(1, 2, 2))
+    tensor([[[3.]]])
+    """
+
     function = "adaptive_max_pool2d"
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPool):
+    """Maxima of windows of volumes, to a given size.
+
+    >>> nn.AdaptiveMaxPool3d(1)(rl.ones(1, 2, 2, 2)).shape
+    rushlight.Size([1, 1, 1, 1])
+    """
+
     function = "adaptive_max_pool3d"
 
 
@@ -283,12 +389,30 @@ class _AdaptiveAvgPool(FunctionModule):
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool):
+    """Means of as many windows as `output_size` says.
+
+    >>> nn.AdaptiveAvgPool1d(2)(rl.tensor([[1.0, 3.0, 2.0, 4.0]]))
+    tensor([[2., 3.]])
+    """
+
     function = "adaptive_avg_pool1d"
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPool):
+    """Means of windows of images, to a given size.
+
+    >>> nn.AdaptiveAvgPool2d(1)(rl.arange(4.0).reshape(1, 2, 2))
+    tensor([[[1.5000]]])
+    """
+
     function = "adaptive_avg_pool2d"
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPool):
+    """Means of windows of volumes, to a given size.
+
+    >>> nn.AdaptiveAvgPool3d(1)(rl.ones(1, 2, 2, 2)).shape
+    rushlight.Size([1, 1, 1, 1])
+    """
+
     function = "adaptive_avg_pool3d"

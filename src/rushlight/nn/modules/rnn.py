@@ -25,7 +25,11 @@ def _uniform(module: Module, hidden_size: int) -> None:
 
 
 class RNNBase(Module):
-    """Layers of a recurrent network, in one or both directions."""
+    """Layers of a recurrent network, in one or both directions.
+
+    >>> isinstance(nn.LSTM(2, 3), nn.RNNBase)
+    True
+    """
 
     def __init__(
         self,
@@ -276,7 +280,12 @@ class RNNBase(Module):
 
 
 class RNN(RNNBase):
-    """Elman's recurrent network: h' = nonlinearity(W x + V h)."""
+    """Elman's recurrent network: h' = nonlinearity(W x + V h).
+
+    >>> output, state = nn.RNN(2, 3)(rl.ones(5, 1, 2))
+    >>> state.shape
+    rushlight.Size([1, 1, 3])
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         check(
@@ -298,7 +307,12 @@ class RNN(RNNBase):
 
 
 class GRU(RNNBase):
-    """Gated recurrent units."""
+    """Gated recurrent units.
+
+    >>> output, state = nn.GRU(2, 3)(rl.ones(5, 1, 2))
+    >>> output.shape
+    rushlight.Size([5, 1, 3])
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         check(
@@ -310,7 +324,12 @@ class GRU(RNNBase):
 
 
 class LSTM(RNNBase):
-    """Long short-term memory; the hidden state is a pair of output and cell."""
+    """Long short-term memory; the hidden state is a pair of output and cell.
+
+    >>> output, (hidden, cell) = nn.LSTM(2, 3, batch_first=True)(rl.ones(1, 5, 2))
+    >>> output.shape
+    rushlight.Size([1, 5, 3])
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__("LSTM", *args, **kwargs)
@@ -351,7 +370,11 @@ class LSTM(RNNBase):
 
 
 class RNNCellBase(Module):
-    """One step of a recurrent network."""
+    """One step of a recurrent network.
+
+    >>> isinstance(nn.GRUCell(2, 3), nn.RNNCellBase)
+    True
+    """
 
     weight_ih: Any
     weight_hh: Any
@@ -429,6 +452,12 @@ class RNNCellBase(Module):
 
 
 class RNNCell(RNNCellBase):
+    """One step of a recurrent layer with tanh or a rectifier.
+
+    >>> nn.RNNCell(2, 3)(rl.ones(1, 2)).shape
+    rushlight.Size([1, 3])
+    """
+
     def __init__(
         self,
         input_size: int,
@@ -447,6 +476,13 @@ class RNNCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
+    """One step of an LSTM: new hidden state and cell state.
+
+    >>> hidden, cell = nn.LSTMCell(2, 3)(rl.ones(1, 2))
+    >>> cell.shape
+    rushlight.Size([1, 3])
+    """
+
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
     ) -> None:
@@ -457,6 +493,12 @@ class LSTMCell(RNNCellBase):
 
 
 class GRUCell(RNNCellBase):
+    """One step of a gated recurrent unit.
+
+    >>> nn.GRUCell(2, 3)(rl.ones(1, 2)).shape
+    rushlight.Size([1, 3])
+    """
+
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
     ) -> None:

@@ -8,7 +8,11 @@ __all__ = ["ChannelShuffle", "PixelShuffle", "PixelUnshuffle"]
 
 
 class PixelShuffle(FunctionModule):
-    """Channels become pixels: an image `upscale_factor` times as high and wide."""
+    """Channels become pixels: an image `upscale_factor` times as high and wide.
+
+    >>> nn.PixelShuffle(2)(rl.ones(1, 4, 3, 3)).shape
+    rushlight.Size([1, 1, 6, 6])
+    """
 
     function = "pixel_shuffle"
 
@@ -17,7 +21,11 @@ class PixelShuffle(FunctionModule):
 
 
 class PixelUnshuffle(FunctionModule):
-    """Pixels become channels."""
+    """Pixels become channels.
+
+    >>> nn.PixelUnshuffle(2)(rl.ones(1, 1, 4, 4)).shape
+    rushlight.Size([1, 4, 2, 2])
+    """
 
     function = "pixel_unshuffle"
 
@@ -26,7 +34,11 @@ class PixelUnshuffle(FunctionModule):
 
 
 class ChannelShuffle(FunctionModule):
-    """The channels of several groups, taken from each group in turn."""
+    """The channels of several groups, taken from each group in turn.
+
+    >>> nn.ChannelShuffle(2)(rl.arange(4.0).reshape(1, 4, 1, 1)).flatten()
+    tensor([0., 2., 1., 3.])
+    """
 
     function = "channel_shuffle"
 

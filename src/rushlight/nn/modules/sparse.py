@@ -60,7 +60,11 @@ class _Table(Module):
 
 
 class Embedding(_Table):
-    """Rows of `weight`, one for each index of the input."""
+    """Rows of `weight`, one for each index of the input.
+
+    >>> nn.Embedding(10, 3)(rl.tensor([1, 4])).shape
+    rushlight.Size([2, 3])
+    """
 
     def __init__(
         self,
@@ -133,7 +137,11 @@ class Embedding(_Table):
 
 
 class EmbeddingBag(_Table):
-    """Sums, means or maxima of rows of `weight`, over bags of indices."""
+    """Sums, means or maxima of rows of `weight`, over bags of indices.
+
+    >>> nn.EmbeddingBag(10, 3)(rl.tensor([[1, 4], [2, 2]])).shape
+    rushlight.Size([2, 3])
+    """
 
     def __init__(
         self,

@@ -64,7 +64,11 @@ def _copies(module: Module, count: int) -> ModuleList:
 
 class TransformerEncoderLayer(Module):
     """Self-attention and a network of two linear layers, each with a residual connection and
-    normalization."""
+    normalization.
+
+    >>> nn.TransformerEncoderLayer(4, 2, batch_first=True)(rl.ones(1, 3, 4)).shape
+    rushlight.Size([1, 3, 4])
+    """
 
     def __init__(
         self,
@@ -124,7 +128,11 @@ class TransformerEncoderLayer(Module):
 
 
 class TransformerDecoderLayer(Module):
-    """An encoder layer with attention to the encoder's output, `memory`, in the middle."""
+    """An encoder layer with attention to the encoder's output, `memory`, in the middle.
+
+    >>> nn.TransformerDecoderLayer(4, 2, batch_first=True)(rl.ones(1, 2, 4), rl.ones(1, 3, 4)).shape
+    rushlight.Size([1, 2, 4])
+    """
 
     def __init__(
         self,
@@ -215,7 +223,12 @@ class TransformerDecoderLayer(Module):
 
 
 class TransformerEncoder(Module):
-    """Copies of an encoder layer, one after the other."""
+    """Copies of an encoder layer, one after the other.
+
+    >>> layer = nn.TransformerEncoderLayer(4, 2, batch_first=True)
+    >>> nn.TransformerEncoder(layer, 2)(rl.ones(1, 3, 4)).shape
+    rushlight.Size([1, 3, 4])
+    """
 
     def __init__(
         self,
@@ -264,7 +277,12 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """Copies of a decoder layer, one after the other."""
+    """Copies of a decoder layer, one after the other.
+
+    >>> layer = nn.TransformerDecoderLayer(4, 2, batch_first=True)
+    >>> nn.TransformerDecoder(layer, 2)(rl.ones(1, 2, 4), rl.ones(1, 3, 4)).shape
+    rushlight.Size([1, 2, 4])
+    """
 
     def __init__(
         self, decoder_layer: TransformerDecoderLayer, num_layers: int, norm: Module | None = None
@@ -302,7 +320,12 @@ class TransformerDecoder(Module):
 
 
 class Transformer(Module):
-    """An encoder and a decoder."""
+    """An encoder and a decoder.
+
+    >>> model = nn.Transformer(4, 2, num_encoder_layers=1, num_decoder_layers=1, batch_first=True)
+    >>> model(rl.ones(1, 3, 4), rl.ones(1, 2, 4)).shape
+    rushlight.Size([1, 2, 4])
+    """
 
     def __init__(
         self,

@@ -12,7 +12,11 @@ __all__ = ["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
 
 
 class Upsample(Module):
-    """An image of another size, interpolated."""
+    """An image of another size, interpolated.
+
+    >>> nn.Upsample(scale_factor=2)(rl.ones(1, 1, 2, 2)).shape
+    rushlight.Size([1, 1, 4, 4])
+    """
 
     def __init__(
         self,
@@ -49,10 +53,23 @@ class Upsample(Module):
 
 
 class UpsamplingNearest2d(Upsample):
+    """Images enlarged by repeating pixels.
+
+    >>> nn.UpsamplingNearest2d(scale_factor=2)(rl.tensor([[[[1.0, 2.0]]]]))
+    tensor([[[[1., 1., 2., 2.],
+              [1., 1., 2., 2.]]]])
+    """
+
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="nearest")
 
 
 class UpsamplingBilinear2d(Upsample):
+    """Images enlarged by bilinear interpolation, with corners aligned.
+
+    >>> nn.UpsamplingBilinear2d(scale_factor=2)(rl.ones(1, 1, 2, 2)).shape
+    rushlight.Size([1, 1, 4, 4])
+    """
+
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)

@@ -18,5 +18,9 @@ def data_parallel(
     dim: int = 0,
     module_kwargs: dict[str, Any] | None = None,
 ) -> Any:
-    """`module` on its inputs."""
+    """`module` on its inputs.
+
+    >>> rl.nn.parallel.data_parallel(nn.Linear(2, 3), rl.ones(5, 2)).shape
+    rushlight.Size([5, 3])
+    """
     return module(*(inputs if isinstance(inputs, tuple) else (inputs,)), **(module_kwargs or {}))

@@ -32,7 +32,11 @@ def _grads(parameters: Tensors) -> list[Tensor]:
 def get_total_norm(
     tensors: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
 ) -> Tensor:
-    """The norm of all tensors together, as if they were one vector."""
+    """The norm of all tensors together, as if they were one vector.
+
+    >>> nn.utils.get_total_norm([rl.tensor([3.0]), rl.tensor([4.0])])
+    tensor(5.)
+    """
     given = _listed(tensors)
     norm_type = float(norm_type)
     if not given:
@@ -54,7 +58,14 @@ def get_total_norm(
 def clip_grads_with_norm_(
     parameters: Tensors, max_norm: float, total_norm: Tensor, foreach: bool | None = None
 ) -> None:
-    """Scale the gradients so that a total norm that is larger than `max_norm` becomes that."""
+    """Scale the gradients so that a total norm that is larger than `max_norm` becomes that.
+
+    >>> x = rl.ones(1, requires_grad=True)
+    >>> x.grad = rl.tensor([5.0])
+    >>> nn.utils.clip_grads_with_norm_(x, 1.0, rl.tensor(5.0))
+    >>> x.grad
+    tensor([1.0000])
+    """
     grads = _grads(parameters)
     if grads:
         scale = (max_norm / (total_norm + 1e-6)).clamp(max=1.0)
@@ -69,7 +80,13 @@ def clip_grad_norm_(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Clip the norm of all gradients together, in place; returns what it was."""
+    """Clip the norm of all gradients together, in place; returns what it was.
+
+    >>> x = rl.ones(1, requires_grad=True)
+    >>> x.grad = rl.tensor([5.0])
+    >>> nn.utils.clip_grad_norm_(x, 1.0)
+    tensor(5.)
+    """
     generated = isinstance(parameters, types.GeneratorType)
     given = _listed(parameters)
     if generated and not given:
@@ -88,7 +105,14 @@ def clip_grad_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """clip_grad_norm_ by its former name."""
+    """clip_grad_norm_ by its former name.
+
+    >>> x = rl.ones(1, requires_grad=True)
+    >>> x.grad = rl.tensor([5.0])
+    >>> _ = nn.utils.clip_grad_norm(x, 1.0)
+    >>> x.grad
+    tensor([1.0000])
+    """
     warnings.warn(
         "`nn.utils.clip_grad_norm` is now deprecated in favor of `nn.utils.clip_grad_norm_`.",
         FutureWarning,
@@ -99,6 +123,13 @@ def clip_grad_norm(
 
 @no_grad()
 def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | None = None) -> None:
-    """Clip each element of the gradients to [-clip_value, clip_value], in place."""
+    """Clip each element of the gradients to [-clip_value, clip_value], in place.
+
+    >>> x = rl.ones(1, requires_grad=True)
+    >>> x.grad = rl.tensor([5.0])
+    >>> nn.utils.clip_grad_value_(x, 1.0)
+    >>> x.grad
+    tensor([1.])
+    """
     for grad in _grads(parameters):
         grad.clamp_(min=-clip_value, max=clip_value)

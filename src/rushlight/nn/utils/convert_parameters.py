@@ -16,7 +16,11 @@ functions: Any = API.functions[""]
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """All parameters, one after the other, as one vector."""
+    """All parameters, one after the other, as one vector.
+
+    >>> nn.utils.parameters_to_vector([rl.ones(2), rl.zeros(1)])
+    tensor([1., 1., 0.])
+    """
     given = list(parameters)
     check(
         len({param.device for param in given}) <= 1,
@@ -27,7 +31,13 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Let the parameters be views of consecutive parts of `vec`."""
+    """Let the parameters be views of consecutive parts of `vec`.
+
+    >>> x = rl.zeros(2)
+    >>> nn.utils.vector_to_parameters(rl.ones(2), [x])
+    >>> x
+    tensor([1., 1.])
+    """
     check(isinstance(vec, Tensor), f"expected Tensor, but got: {typename(vec)}", TypeError)
     start = 0
     for param in parameters:

@@ -26,7 +26,11 @@ def _fused_copy(layer: Any, bn: Any) -> Any:
 
 
 def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
-    """A copy of `conv` that does what `conv` and then `bn` do."""
+    """A copy of `conv` that does what `conv` and then `bn` do.
+
+    >>> nn.utils.fuse_conv_bn_eval(nn.Conv2d(2, 3, 2).eval(), nn.BatchNorm2d(3).eval())
+    Conv2d(2, 3, kernel_size=(2, 2), stride=(1, 1))
+    """
     fused = _fused_copy(conv, bn)
     fused.weight, fused.bias = fuse_conv_bn_weights(
         fused.weight, fused.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias, transpose
@@ -44,7 +48,14 @@ def fuse_conv_bn_weights(
     bn_b: Tensor | None,
     transpose: bool = False,
 ) -> tuple[Parameter, Parameter]:
-    """The weight and bias of the convolution that does both."""
+    """The weight and bias of the convolution that does both.
+
+    >>> mean, variance = rl.zeros(1), rl.ones(1)
+    >>> weight, bias = nn.utils.fuse_conv_bn_weights(
+    ... rl.ones(1, 1, 1, 1), None, mean, variance, 0.0, rl.tensor([2.0]), rl.zeros(1))
+    >>> weight.flatten()
+    tensor([2.])
+    """
     zeros = functions["zeros_like"](bn_rm)
     bias = zeros if conv_b is None else conv_b
     dtype = conv_w.dtype if conv_b is None else conv_b.dtype
@@ -57,7 +68,11 @@ def fuse_conv_bn_weights(
 
 
 def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
-    """A copy of `linear` that does what `linear` and then `bn` do."""
+    """A copy of `linear` that does what `linear` and then `bn` do.
+
+    >>> nn.utils.fuse_linear_bn_eval(nn.Linear(2, 3).eval(), nn.BatchNorm1d(3).eval())
+    Linear(in_features=2, out_features=3, bias=True)
+    """
     fused = _fused_copy(linear, bn)
     check(
         bn.num_features in (linear.out_features, 1),
@@ -81,7 +96,15 @@ def fuse_linear_bn_weights(
     bn_w: Tensor,
     bn_b: Tensor,
 ) -> tuple[Parameter, Parameter]:
-    """The weight and bias of the linear layer that does both."""
+    """The weight and bias of the linear layer that does both.
+
+    >>> mean, variance = rl.zeros(1), rl.ones(1)
+    >>> weight, bias = nn.utils.fuse_linear_bn_weights(
+    ... rl.ones(1, 1), None, mean, variance, 0.0, rl.tensor([2.0]), rl.zeros(1))
+    >>> weight
+    Parameter containing:
+    tensor([[2.]])
+    """
     bias = functions["zeros_like"](bn_rm) if linear_b is None else linear_b
     dtype = linear_w.dtype if linear_b is None else linear_b.dtype
     scale = bn_w * functions["rsqrt"](bn_rv + bn_eps)

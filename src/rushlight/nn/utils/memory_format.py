@@ -18,10 +18,21 @@ def _convert(module: Any, kinds: Any, memory_format: Any) -> Any:
 
 
 def convert_conv2d_weight_memory_format(module: Any, memory_format: Any) -> Any:
-    """Put the weights of all 2-d convolutions in `module` into another order in memory."""
+    """Put the weights of all 2-d convolutions in `module` into another order in memory.
+
+    >>> layer = nn.utils.convert_conv2d_weight_memory_format(nn.Conv2d(2, 3, 2), rl.channels_last)
+    >>> layer.weight.stride()
+    (8, 1, 4, 2)
+    """
     return _convert(module, (Conv2d, ConvTranspose2d), memory_format)
 
 
 def convert_conv3d_weight_memory_format(module: Any, memory_format: Any) -> Any:
-    """Put the weights of all 3-d convolutions in `module` into another order in memory."""
+    """Put the weights of all 3-d convolutions in `module` into another order in memory.
+
+    >>> layer = nn.Conv3d(2, 3, 2)
+    >>> _ = nn.utils.convert_conv3d_weight_memory_format(layer, rl.channels_last_3d)
+    >>> layer.weight.stride()
+    (16, 1, 8, 4, 2)
+    """
     return _convert(module, (Conv3d, ConvTranspose3d), memory_format)

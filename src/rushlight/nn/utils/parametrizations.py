@@ -134,7 +134,12 @@ def orthogonal(
     *,
     use_trivialization: bool = True,
 ) -> Module:
-    """Keep a weight orthogonal."""
+    """Keep a weight orthogonal.
+
+    >>> w = nn.utils.parametrizations.orthogonal(nn.Linear(2, 2)).weight
+    >>> rl.allclose(w @ w.T, rl.eye(2), atol=1e-5)
+    True
+    """
     weight = _weight_of(module, name)
     check(
         weight.ndim >= 2,
@@ -169,7 +174,11 @@ class _WeightNorm(Module):
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
-    """Learn the norm and the direction of a weight apart."""
+    """Learn the norm and the direction of a weight apart.
+
+    >>> nn.utils.parametrizations.weight_norm(nn.Linear(2, 3))(rl.ones(1, 2)).shape
+    rushlight.Size([1, 3])
+    """
     parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
     def accept_former_names(state_dict: Any, prefix: str, *rest: Any) -> None:
@@ -231,7 +240,11 @@ def spectral_norm(
     eps: float = 1e-12,
     dim: int | None = None,
 ) -> Module:
-    """Keep the largest singular value of a weight at one."""
+    """Keep the largest singular value of a weight at one.
+
+    >>> nn.utils.parametrizations.spectral_norm(nn.Linear(2, 3))(rl.ones(1, 2)).shape
+    rushlight.Size([1, 3])
+    """
     weight = _weight_of(module, name)
     inner = _SpectralNorm(weight, n_power_iterations, default_dim(module) if dim is None else dim, eps)
     return parametrize.register_parametrization(module, name, inner)

@@ -35,7 +35,13 @@ _cache: dict[tuple[int, str], Tensor] = {}
 
 @contextmanager
 def cached() -> Iterator[None]:
-    """Within this context every parametrized tensor is computed once."""
+    """Within this context every parametrized tensor is computed once.
+
+    >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 3))
+    >>> with nn.utils.parametrize.cached():
+    ...     layer.weight is layer.weight
+    True
+    """
     global _cached_depth
     _cached_depth += 1
     try:
@@ -59,7 +65,12 @@ def _replace(target: Tensor, value: Tensor) -> None:
 
 
 class ParametrizationList(ModuleList):
-    """The parametrizations of one tensor, first to last, and the tensors they start from."""
+    """The parametrizations of one tensor, first to last, and the tensors they start from.
+
+    >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 3))
+    >>> type(layer.parametrizations.weight).__name__
+    'ParametrizationList'
+    """
 
     def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False) -> None:
         check(len(modules) > 0, "ParametrizationList requires one or more modules.", ValueError)
@@ -212,7 +223,15 @@ def _add_property(module: Module, name: str) -> None:
 def register_parametrization(
     module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> Module:
-    """Compute `module.<tensor_name>` by `parametrization`, of what it was or of what others make of it."""
+    """Compute `module.<tensor_name>` by `parametrization`, of what it was or of what others make of it.
+
+    >>> class Twice(nn.Module):
+    ...     def forward(self, x):
+    ...         return 2 * x
+    >>> layer = nn.utils.parametrize.register_parametrization(nn.Linear(1, 1), "weight", Twice())
+    >>> bool(layer.weight == 2 * layer.parametrizations.weight.original)
+    True
+    """
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
         if not unsafe:
@@ -263,6 +282,11 @@ def _check_further(module: Module, name: str, parametrization: Any) -> None:
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
+    """Whether a module, or one of its tensors, is parametrized.
+
+    >>> nn.utils.parametrize.is_parametrized(nn.Linear(2, 3))
+    False
+    """
     parametrizations = getattr(module, "parametrizations", None)
     if not isinstance(parametrizations, ModuleDict):
         return False
@@ -271,7 +295,12 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
 
 def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
     """Make `module.<tensor_name>` a parameter again: its present value or, if it can be, what it is
-    computed from."""
+    computed from.
+
+    >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 3))
+    >>> nn.utils.parametrize.remove_parametrizations(layer, "weight")
+    Linear(in_features=2, out_features=3, bias=True)
+    """
     check(
         is_parametrized(module, tensor_name),
         f"{type(module).__name__} does not have a parametrization on {tensor_name}",
@@ -302,13 +331,25 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
 
 
 def type_before_parametrizations(module: Module) -> type:
+    """The class of a module without its parametrizations.
+
+    >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 3))
+    >>> nn.utils.parametrize.type_before_parametrizations(layer).__name__
+    'Linear'
+    """
     return type(module).__bases__[0] if is_parametrized(module) else type(module)
 
 
 def transfer_parametrizations_and_params(
     from_module: Module, to_module: Module, tensor_name: str | None = None
 ) -> Module:
-    """Give `to_module` the parametrizations of `from_module`, and what they start from."""
+    """Give `to_module` the parametrizations of `from_module`, and what they start from.
+
+    >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 3))
+    >>> other = nn.utils.parametrize.transfer_parametrizations_and_params(layer, nn.Linear(2, 3))
+    >>> nn.utils.parametrize.is_parametrized(other)
+    True
+    """
     if not is_parametrized(from_module):
         return to_module
     for name in list(from_module.parametrizations) if tensor_name is None else [tensor_name]:

@@ -37,7 +37,11 @@ functions: Any = API.functions[""]
 
 
 class BasePruningMethod(ABC):
-    """A way to choose what is pruned; as a forward pre-hook it applies the mask."""
+    """A way to choose what is pruned; as a forward pre-hook it applies the mask.
+
+    >>> issubclass(nn.utils.prune.L1Unstructured, nn.utils.prune.BasePruningMethod)
+    True
+    """
 
     _tensor_name: str = ""
     PRUNING_TYPE: str
@@ -129,7 +133,11 @@ class BasePruningMethod(ABC):
 
 
 class PruningContainer(BasePruningMethod):
-    """Several methods for one parameter; the last one chooses among what the others left."""
+    """Several methods for one parameter; the last one chooses among what the others left.
+
+    >>> len(nn.utils.prune.PruningContainer())
+    0
+    """
 
     def __init__(self, *args: BasePruningMethod) -> None:
         self._pruning_methods: tuple[BasePruningMethod, ...] = ()
@@ -227,7 +235,11 @@ def _count(amount: Any, size: int) -> int:
 
 
 class Identity(BasePruningMethod):
-    """Prunes nothing."""
+    """Prunes nothing.
+
+    >>> nn.utils.prune.Identity().prune(rl.tensor([3.0, 4.0]))
+    tensor([3., 4.])
+    """
 
     PRUNING_TYPE = "unstructured"
 
@@ -262,7 +274,11 @@ class _Unstructured(BasePruningMethod):
 
 
 class RandomUnstructured(_Unstructured):
-    """Prunes elements at random."""
+    """Prunes elements at random.
+
+    >>> nn.utils.prune.RandomUnstructured(1).prune(rl.ones(2)).sum()
+    tensor(1.)
+    """
 
     @classmethod
     def apply(  # type: ignore[override]
@@ -275,7 +291,11 @@ class RandomUnstructured(_Unstructured):
 
 
 class L1Unstructured(_Unstructured):
-    """Prunes the smallest elements."""
+    """Prunes the smallest elements.
+
+    >>> nn.utils.prune.L1Unstructured(1).prune(rl.tensor([3.0, 4.0]))
+    tensor([0., 4.])
+    """
 
     @classmethod
     def apply(  # type: ignore[override]
@@ -314,7 +334,11 @@ class _Structured(BasePruningMethod):
 
 
 class RandomStructured(_Structured):
-    """Prunes channels at random."""
+    """Prunes channels at random.
+
+    >>> nn.utils.prune.RandomStructured(1, dim=0).prune(rl.ones(2, 1)).sum()
+    tensor(1.)
+    """
 
     def __init__(self, amount: Any, dim: int = -1) -> None:
         _validate_pruning_amount_init(amount)
@@ -332,7 +356,12 @@ class RandomStructured(_Structured):
 
 
 class LnStructured(_Structured):
-    """Prunes the channels of the smallest norms."""
+    """Prunes the channels of the smallest norms.
+
+    >>> nn.utils.prune.LnStructured(1, n=2, dim=0).prune(rl.tensor([[3.0], [4.0]]))
+    tensor([[0.],
+            [4.]])
+    """
 
     def __init__(self, amount: Any, n: Any, dim: int = -1) -> None:
         _validate_pruning_amount_init(amount)
@@ -352,7 +381,11 @@ class LnStructured(_Structured):
 
 
 class CustomFromMask(BasePruningMethod):
-    """Prunes where a given mask is zero."""
+    """Prunes where a given mask is zero.
+
+    >>> nn.utils.prune.CustomFromMask(rl.tensor([1, 0])).prune(rl.tensor([3.0, 4.0]))
+    tensor([3., 0.])
+    """
 
     PRUNING_TYPE = "global"
 
@@ -378,11 +411,21 @@ class CustomFromMask(BasePruningMethod):
 
 
 def identity(module: Module, name: str) -> Module:
+    """Makes a tensor of a module ready for pruning, without pruning it.
+
+    >>> nn.utils.prune.is_pruned(nn.utils.prune.identity(nn.Linear(2, 1), "weight"))
+    True
+    """
     Identity.apply(module, name)
     return module
 
 
 def random_unstructured(module: Module, name: str, amount: Any) -> Module:
+    """Prunes elements at random.
+
+    >>> nn.utils.prune.random_unstructured(nn.Linear(2, 2), "weight", 1).weight.count_nonzero()
+    tensor(3)
+    """
     RandomUnstructured.apply(module, name, amount)
     return module
 
@@ -390,11 +433,21 @@ def random_unstructured(module: Module, name: str, amount: Any) -> Module:
 def l1_unstructured(
     module: Module, name: str, amount: Any, importance_scores: Tensor | None = None
 ) -> Module:
+    """Prunes the elements of least magnitude.
+
+    >>> nn.utils.prune.l1_unstructured(nn.Linear(2, 2), "weight", 2).weight.count_nonzero()
+    tensor(2)
+    """
     L1Unstructured.apply(module, name, amount=amount, importance_scores=importance_scores)
     return module
 
 
 def random_structured(module: Module, name: str, amount: Any, dim: int) -> Module:
+    """Prunes slices along a dimension at random.
+
+    >>> nn.utils.prune.random_structured(nn.Linear(2, 2), "weight", 1, dim=0).weight.count_nonzero()
+    tensor(2)
+    """
     RandomStructured.apply(module, name, amount, dim)
     return module
 
@@ -402,11 +455,22 @@ def random_structured(module: Module, name: str, amount: Any, dim: int) -> Modul
 def ln_structured(
     module: Module, name: str, amount: Any, n: Any, dim: int, importance_scores: Tensor | None = None
 ) -> Module:
+    """Prunes the slices along a dimension that have the least norm.
+
+    >>> nn.utils.prune.ln_structured(nn.Linear(2, 2), "weight", 1, n=2, dim=0).weight.count_nonzero()
+    tensor(2)
+    """
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
     return module
 
 
 def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
+    """Prunes a tensor of a module by a mask.
+
+    >>> layer = nn.utils.prune.custom_from_mask(nn.Linear(2, 1), "weight", rl.tensor([[1, 0]]))
+    >>> layer.weight[0, 1] == 0
+    tensor(True)
+    """
     CustomFromMask.apply(module, name, mask)
     return module
 
@@ -414,7 +478,13 @@ def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
 def global_unstructured(
     parameters: Any, pruning_method: Any, importance_scores: Any = None, **kwargs: Any
 ) -> None:
-    """Prune parameters of several modules together, as if they were one."""
+    """Prune parameters of several modules together, as if they were one.
+
+    >>> layer = nn.Linear(2, 2)
+    >>> nn.utils.prune.global_unstructured([(layer, "weight")], nn.utils.prune.L1Unstructured, amount=2)
+    >>> layer.weight.count_nonzero()
+    tensor(2)
+    """
     check(isinstance(parameters, Iterable), "global_unstructured(): parameters is not an Iterable", TypeError)
     scores = {} if importance_scores is None else importance_scores
     check(
@@ -445,7 +515,12 @@ def global_unstructured(
 
 
 def remove(module: Module, name: str) -> Module:
-    """Make the pruned value of the parameter permanent."""
+    """Make the pruned value of the parameter permanent.
+
+    >>> layer = nn.utils.prune.l1_unstructured(nn.Linear(2, 2), "weight", 2)
+    >>> nn.utils.prune.is_pruned(nn.utils.prune.remove(layer, "weight"))
+    False
+    """
     for number, hook in module._forward_pre_hooks.items():
         if isinstance(hook, BasePruningMethod) and hook._tensor_name == name:
             hook.remove(module)
@@ -455,6 +530,11 @@ def remove(module: Module, name: str) -> Module:
 
 
 def is_pruned(module: Module) -> bool:
+    """Whether anything in a module is pruned.
+
+    >>> nn.utils.prune.is_pruned(nn.Linear(2, 1))
+    False
+    """
     return any(
         isinstance(hook, BasePruningMethod)
         for inner in module.modules()

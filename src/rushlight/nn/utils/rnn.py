@@ -40,6 +40,9 @@ class PackedSequence(_Packed):
     `batch_sizes` says how many sequences reach each step; they are sorted by length, and `sorted_indices`
     tells where
     each one came from.
+
+    >>> nn.utils.rnn.pack_sequence([rl.tensor([1, 2]), rl.tensor([3])]).batch_sizes
+    tensor([2, 1])
     """
 
     def __new__(
@@ -92,7 +95,11 @@ class PackedSequence(_Packed):
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
-    """The permutation that undoes `permutation`."""
+    """The permutation that undoes `permutation`.
+
+    >>> nn.utils.rnn.invert_permutation(rl.tensor([2, 0, 1]))
+    tensor([1, 2, 0])
+    """
     return None if permutation is None else functions["argsort"](permutation)
 
 
@@ -100,7 +107,11 @@ def pack_padded_sequence(
     input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
 ) -> PackedSequence:
     """Pack sequences that are padded to the same length; sorted by length unless `enforce_sorted` says
-    they are."""
+    they are.
+
+    >>> nn.utils.rnn.pack_padded_sequence(rl.tensor([[1, 3], [2, 0]]), [2, 1]).data
+    tensor([1, 3, 2])
+    """
     lengths = lengths.to(int64) if isinstance(lengths, Tensor) else as_tensor(lengths, dtype=int64)
     sorted_indices = None
     if not enforce_sorted:
@@ -116,7 +127,13 @@ def pad_packed_sequence(
     padding_value: float = 0.0,
     total_length: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The sequences padded to the same length, in their first order, and their lengths."""
+    """The sequences padded to the same length, in their first order, and their lengths.
+
+    >>> packed = nn.utils.rnn.pack_sequence([rl.tensor([1, 2]), rl.tensor([3])])
+    >>> nn.utils.rnn.pad_packed_sequence(packed, batch_first=True)
+    (tensor([[1, 2],
+            [3, 0]]), tensor([2, 1]))
+    """
     longest = sequence.batch_sizes.shape[0]
     check(
         total_length is None or total_length >= longest,
@@ -137,7 +154,12 @@ def pad_packed_sequence(
 def pad_sequence(
     sequences: Any, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
 ) -> Tensor:
-    """Sequences of any lengths as one tensor, filled up with `padding_value`."""
+    """Sequences of any lengths as one tensor, filled up with `padding_value`.
+
+    >>> nn.utils.rnn.pad_sequence([rl.tensor([1, 2]), rl.tensor([3])], batch_first=True)
+    tensor([[1, 2],
+            [3, 0]])
+    """
     check(
         isinstance(sequences, Iterable),
         f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}",
@@ -158,16 +180,30 @@ def pad_sequence(
 
 
 def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:
-    """The sequences without their padding."""
+    """The sequences without their padding.
+
+    >>> nn.utils.rnn.unpad_sequence(rl.tensor([[1, 2], [3, 0]]), rl.tensor([2, 1]), batch_first=True)
+    [tensor([1, 2]), tensor([3])]
+    """
     batch = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
     return [sequence[:length] for sequence, length in zip(batch, lengths.tolist(), strict=True)]
 
 
 def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
+    """A packed sequence of tensors of different lengths.
+
+    >>> nn.utils.rnn.pack_sequence([rl.tensor([1, 2]), rl.tensor([3])]).data
+    tensor([1, 3, 2])
+    """
     lengths = as_tensor([sequence.shape[0] for sequence in sequences])
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
+    """The tensors that a packed sequence was made of.
+
+    >>> nn.utils.rnn.unpack_sequence(nn.utils.rnn.pack_sequence([rl.tensor([1, 2]), rl.tensor([3])]))
+    [tensor([1, 2]), tensor([3])]
+    """
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)

@@ -161,12 +161,22 @@ class SpectralNormLoadStateDictPreHook:
 def spectral_norm(
     module: Any, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> Any:
-    """Keep the largest singular value of the weight at one."""
+    """Keep the largest singular value of the weight at one.
+
+    >>> nn.utils.spectral_norm(nn.Linear(2, 3))(rl.ones(1, 2)).shape
+    rushlight.Size([1, 3])
+    """
     SpectralNorm.apply(module, name, n_power_iterations, default_dim(module) if dim is None else dim, eps)
     return module
 
 
 def remove_spectral_norm(module: Any, name: str = "weight") -> Any:
+    """Undoes `spectral_norm`: the weight is a parameter again.
+
+    >>> layer = nn.utils.remove_spectral_norm(nn.utils.spectral_norm(nn.Linear(2, 3)))
+    >>> isinstance(layer.weight, nn.Parameter)
+    True
+    """
     for number, hook in module._forward_pre_hooks.items():
         if isinstance(hook, SpectralNorm) and hook.name == name:
             hook.remove(module)

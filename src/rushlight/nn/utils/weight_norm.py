@@ -66,12 +66,22 @@ class WeightNorm:
 
 
 def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
-    """Learn the norm and the direction of the weight apart."""
+    """Learn the norm and the direction of the weight apart.
+
+    >>> [name for name, _ in nn.utils.weight_norm(nn.Linear(2, 3)).named_parameters()]
+    ['bias', 'weight_g', 'weight_v']
+    """
     WeightNorm.apply(module, name, dim)
     return module
 
 
 def remove_weight_norm(module: Any, name: str = "weight") -> Any:
+    """Undoes `weight_norm`: the weight is a parameter again.
+
+    >>> layer = nn.utils.remove_weight_norm(nn.utils.weight_norm(nn.Linear(2, 3)))
+    >>> isinstance(layer.weight, nn.Parameter)
+    True
+    """
     for number, hook in module._forward_pre_hooks.items():
         if isinstance(hook, WeightNorm) and hook.name == name:
             hook.remove(module)

@@ -18,7 +18,11 @@ CollateMap = dict[type | tuple[type, ...], Callable[..., Any]]
 
 
 def default_convert(data: Any) -> Any:
-    """NumPy arrays and numbers as tensors, inside any containers; everything else as it is."""
+    """NumPy arrays and numbers as tensors, inside any containers; everything else as it is.
+
+    >>> rl.utils.data.default_convert({"x": np.ones(2)})
+    {'x': tensor([1., 1.], dtype=rushlight.float64)}
+    """
     if isinstance(data, Tensor):
         return data
     if isinstance(data, np.ndarray | np.generic):
@@ -115,5 +119,9 @@ default_collate_fn_map: CollateMap = {
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
-    """What DataLoader does by default to make a batch."""
+    """What DataLoader does by default to make a batch.
+
+    >>> rl.utils.data.default_collate([(1, 2.0), (3, 4.0)])
+    [tensor([1, 3]), tensor([2., 4.], dtype=rushlight.float64)]
+    """
     return collate(batch)

@@ -35,6 +35,9 @@ class DataLoader:
 
     `num_workers` processes make batches ahead, `prefetch_factor` each, and hand them over in order
     (`in_order=False`: as they come). `pin_memory` is accepted and means nothing on a CPU.
+
+    >>> list(rl.utils.data.DataLoader([1, 2, 3], batch_size=2))
+    [tensor([1, 2]), tensor([3])]
     """
 
     def __init__(

@@ -26,6 +26,14 @@ class Dataset(Generic[T_co]):
     """Examples by index: define `__getitem__`, and `__len__` for the samplers.
 
     `__getitems__(indices)` may be defined too, to fetch a batch at once.
+
+    >>> class Squares(rl.utils.data.Dataset):
+    ...     def __len__(self):
+    ...         return 4
+    ...     def __getitem__(self, i):
+    ...         return i * i
+    >>> list(rl.utils.data.DataLoader(Squares(), batch_size=4))
+    [tensor([0, 1, 4, 9])]
     """
 
     def __getitem__(self, index: Any) -> T_co:
@@ -39,6 +47,12 @@ class IterableDataset(Dataset[T_co], Iterable[T_co]):
     """Examples in order, for streams: define `__iter__`.
 
     With several workers each has a copy; use `get_worker_info` to give each a part.
+
+    >>> class Count(rl.utils.data.IterableDataset):
+    ...     def __iter__(self):
+    ...         return iter(range(3))
+    >>> list(rl.utils.data.DataLoader(Count()))
+    [tensor([0]), tensor([1]), tensor([2])]
     """
 
     def __add__(self, other: Dataset[T_co]) -> ChainDataset:  # type: ignore[override]
@@ -46,7 +60,11 @@ class IterableDataset(Dataset[T_co], Iterable[T_co]):
 
 
 class TensorDataset(Dataset[tuple[Tensor, ...]]):
-    """Tensors of the same first size; example i is the i-th entry of each."""
+    """Tensors of the same first size; example i is the i-th entry of each.
+
+    >>> rl.utils.data.TensorDataset(rl.arange(3), rl.arange(3) * 2)[1]
+    (tensor(1), tensor(2))
+    """
 
     tensors: tuple[Tensor, ...]
 
@@ -65,7 +83,11 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
 
 class StackDataset(Dataset[Any]):
-    """Datasets of one length side by side; examples are tuples, or dicts if given by name."""
+    """Datasets of one length side by side; examples are tuples, or dicts if given by name.
+
+    >>> rl.utils.data.StackDataset([1, 2], [3, 4])[1]
+    (2, 4)
+    """
 
     def __init__(self, *args: Dataset[Any], **kwargs: Dataset[Any]) -> None:
         if args and kwargs:
@@ -103,7 +125,11 @@ def _fetch(dataset: Any, indices: Sequence[Any]) -> list[Any]:
 
 
 class ConcatDataset(Dataset[T_co]):
-    """Datasets one after the other."""
+    """Datasets one after the other.
+
+    >>> list(rl.utils.data.ConcatDataset([[1, 2], [3]]))
+    [1, 2, 3]
+    """
 
     def __init__(self, datasets: Iterable[Dataset[T_co]]) -> None:
         self.datasets = list(datasets)
@@ -132,7 +158,14 @@ class ConcatDataset(Dataset[T_co]):
 
 
 class ChainDataset(IterableDataset[Any]):
-    """Iterable datasets one after the other."""
+    """Iterable datasets one after the other.
+
+    >>> class Count(rl.utils.data.IterableDataset):
+    ...     def __iter__(self):
+    ...         return iter(range(2))
+    >>> list(rl.utils.data.ChainDataset([Count(), Count()]))
+    [0, 1, 0, 1]
+    """
 
     def __init__(self, datasets: Iterable[Dataset[Any]]) -> None:
         self.datasets = datasets
@@ -148,7 +181,11 @@ class ChainDataset(IterableDataset[Any]):
 
 
 class Subset(Dataset[T_co]):
-    """The examples of a dataset at given indices."""
+    """The examples of a dataset at given indices.
+
+    >>> list(rl.utils.data.Subset([10, 20, 30], [0, 2]))
+    [10, 30]
+    """
 
     def __init__(self, dataset: Dataset[T_co], indices: Sequence[int]) -> None:
         self.dataset = dataset
@@ -172,6 +209,9 @@ def random_split(
     """Parts of a dataset at random, of given lengths or, if they add up to 1, fractions.
 
     What fractions leave over by rounding down goes to the first parts, one example each.
+
+    >>> [len(part) for part in rl.utils.data.random_split(range(5), [3, 2])]
+    [3, 2]
     """
     size = len(dataset)  # type: ignore[arg-type]
     counts = _counts(lengths, size) if math.isclose(sum(lengths), 1) and sum(lengths) <= 1 else list(lengths)
@@ -200,8 +240,16 @@ def _counts(fractions: Sequence[float], size: int) -> list[float]:
 
 
 class IterDataPipe(IterableDataset):
-    """A dataset that is iterated over, under the name of PyTorch's data pipes."""
+    """A dataset that is iterated over, under the name of PyTorch's data pipes.
+
+    >>> issubclass(rl.utils.data.IterDataPipe, rl.utils.data.IterableDataset)
+    True
+    """
 
 
 class MapDataPipe(Dataset):
-    """A dataset with items by key, under the name of PyTorch's data pipes."""
+    """A dataset with items by key, under the name of PyTorch's data pipes.
+
+    >>> issubclass(rl.utils.data.MapDataPipe, rl.utils.data.Dataset)
+    True
+    """

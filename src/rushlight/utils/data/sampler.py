@@ -28,14 +28,22 @@ def draw_seed() -> int:
 
 
 class Sampler(Generic[T_co]):
-    """The base of samplers: define `__iter__`, and `__len__` if it is known."""
+    """The base of samplers: define `__iter__`, and `__len__` if it is known.
+
+    >>> isinstance(rl.utils.data.SequentialSampler(range(3)), rl.utils.data.Sampler)
+    True
+    """
 
     def __iter__(self) -> Iterator[T_co]:
         raise NotImplementedError(f"{type(self).__name__} defines no __iter__")
 
 
 class SequentialSampler(Sampler[int]):
-    """All indices in order."""
+    """All indices in order.
+
+    >>> list(rl.utils.data.SequentialSampler(range(3)))
+    [0, 1, 2]
+    """
 
     def __init__(self, data_source: Sized) -> None:
         self.data_source = data_source
@@ -48,7 +56,11 @@ class SequentialSampler(Sampler[int]):
 
 
 class RandomSampler(Sampler[int]):
-    """Indices at random: a permutation (again and again if `num_samples` is larger), or with replacement."""
+    """Indices at random: a permutation (again and again if `num_samples` is larger), or with replacement.
+
+    >>> sorted(rl.utils.data.RandomSampler(range(4)))
+    [0, 1, 2, 3]
+    """
 
     def __init__(
         self,
@@ -94,7 +106,11 @@ class RandomSampler(Sampler[int]):
 
 
 class SubsetRandomSampler(Sampler[int]):
-    """The given indices in random order."""
+    """The given indices in random order.
+
+    >>> sorted(rl.utils.data.SubsetRandomSampler([4, 2]))
+    [2, 4]
+    """
 
     def __init__(self, indices: Sequence[int], generator: Any = None) -> None:
         self.indices = indices
@@ -109,7 +125,11 @@ class SubsetRandomSampler(Sampler[int]):
 
 
 class WeightedRandomSampler(Sampler[int]):
-    """Indices drawn with given weights."""
+    """Indices drawn with given weights.
+
+    >>> list(rl.utils.data.WeightedRandomSampler([0.0, 1.0], 3))
+    [1, 1, 1]
+    """
 
     def __init__(
         self, weights: Sequence[float], num_samples: int, replacement: bool = True, generator: Any = None
@@ -140,7 +160,11 @@ class WeightedRandomSampler(Sampler[int]):
 
 
 class BatchSampler(Sampler[list[int]]):
-    """Lists of `batch_size` indices; the last may be shorter, or is dropped."""
+    """Lists of `batch_size` indices; the last may be shorter, or is dropped.
+
+    >>> list(rl.utils.data.BatchSampler(range(5), batch_size=2, drop_last=False))
+    [[0, 1], [2, 3], [4]]
+    """
 
     def __init__(self, sampler: Sampler[int] | Iterable[int], batch_size: int, drop_last: bool) -> None:
         if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
@@ -169,6 +193,9 @@ class DistributedSampler(Sampler[int]):
     """The part of a dataset that belongs to one of several processes. `set_epoch` changes the order.
 
     There is no process group to ask, so `num_replicas` and `rank` must be given.
+
+    >>> list(rl.utils.data.DistributedSampler(range(4), num_replicas=2, rank=0, shuffle=False))
+    [0, 2]
     """
 
     def __init__(

@@ -22,7 +22,11 @@ ASK_EVERY = 5.0  # seconds between looks at whether the parent still lives
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """Inside a worker: which one it is, of how many, its seed and its copy of the dataset."""
+    """Inside a worker: which one it is, of how many, its seed and its copy of the dataset.
+
+    >>> rl.utils.data.get_worker_info() is None
+    True
+    """
 
     id: int
     num_workers: int
@@ -64,7 +68,11 @@ _info: WorkerInfo | None = None
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """Which worker this process is; None outside of workers."""
+    """Which worker this process is; None outside of workers.
+
+    >>> rl.utils.data.get_worker_info() is None
+    True
+    """
     return _info
 
 
