@@ -7,11 +7,11 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # One test process per core, but not more than memory allows: each imports the oracle.
 TEST_JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); [ $$n -gt 8 ] && echo 8 || echo $$n)
 
-.PHONY: help demo test check bench upstream stubs clean
+.PHONY: help demo test check bench docs upstream stubs docstrings clean
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make demo | test | check | bench | upstream | stubs | clean"
+	@echo "make demo | test | check | bench | docs | upstream | stubs | docstrings | clean"
 
 demo: $(VENV)/.stamp-base
 	$(BIN)/rushlight demo
@@ -27,6 +27,9 @@ check: $(VENV)/.stamp-dev
 bench: $(VENV)/.stamp-test
 	$(BIN)/python benchmarks/run.py $(ARGS)
 
+docs: $(VENV)/.stamp-docs
+	$(BIN)/python -m sphinx -W -n --keep-going -q -b html docs docs/_build/html
+
 upstream: $(VENV)/.stamp-test
 	$(BIN)/rushlight upstream $(ARGS)
 
@@ -37,7 +40,7 @@ docstrings: $(VENV)/.stamp-base
 	$(BIN)/python -m rushlight.cli.documentation
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist docs/_build docs/_plots docs/api .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:

@@ -23,13 +23,22 @@ EXAMPLES = {
     "distributed": 1,
     "distributions": 1,
     "graphs": 3,
+    "howto": 4,
+    "install": 1,
     "names": 1,
     "nested": 4,
     "operators": 4,
     "programs": 1,
     "quantization": 3,
     "sparse": 1,
+    "start": 6,
     "torch_backend": 1,
+    "tutorials/breaks": 2,
+    "tutorials/gpt": 4,
+    "tutorials/operator": 3,
+    "tutorials/port": 3,
+    "tutorials/read_compile": 3,
+    "tutorials/sizes": 3,
 }
 
 
@@ -76,7 +85,21 @@ def test_examples_print_what_they_say(page: str, capsys: pytest.CaptureFixture[s
 
 
 def test_every_page_with_examples_is_listed() -> None:
-    assert {page.stem for page in DOCS.glob("*.md") if "```python" in page.read_text()} == set(EXAMPLES)
+    pages = [*DOCS.glob("*.md"), *DOCS.glob("tutorials/*.md")]
+    with_examples = [page for page in pages if "```python" in page.read_text()]
+    assert {page.relative_to(DOCS).with_suffix("").as_posix() for page in with_examples} == set(EXAMPLES)
+
+
+def test_environment_variables_are_all_described() -> None:
+    """The page lists what the package reads, and nothing else."""
+    root = DOCS.parent
+    read = {
+        name
+        for path in (root / "src").rglob("*.py")
+        for name in re.findall(r"\bRUSHLIGHT_[A-Z_]*[A-Z]\b", path.read_text())
+    }
+    table = re.findall(r"^\| `(RUSHLIGHT_[A-Z_]+)` \|", (DOCS / "environment.md").read_text(), re.M)
+    assert table == sorted(read)
 
 
 def test_files_that_are_named_exist() -> None:

@@ -23,12 +23,12 @@ COVERED = coverage.table(MEASURED)
 SUMS = coverage.counts(COVERED)
 
 
-# The README and the floors.
+# The page and the floors.
 
 
-def test_the_readme_has_the_counts() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert coverage.written(text, SUMS) == text, "rushlight coverage --measure --update-readme"
+def test_the_page_has_the_counts() -> None:
+    text = (ROOT / "docs/coverage.md").read_text(encoding="utf-8")
+    assert coverage.written(text, SUMS) == text, "rushlight coverage --measure --update-page"
 
 
 def test_no_count_has_fallen() -> None:

@@ -29,9 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="measure operators again whose name contains a match; without REGEX those that never were",
     )
     parser.add_argument(
-        "--update-readme",
+        "--update-page",
         action="store_true",
-        help="put the counts into README.md, and raise the floors below which they may not fall",
+        help="put the counts into docs/coverage.md, and raise the floors below which they may not fall",
     )
 
 
@@ -66,18 +66,18 @@ def run(options: argparse.Namespace) -> int:
     if options.html is not None:
         write_page(options.html, covered)
         console.print(f"{options.html}: {len(covered)} rows", highlight=False)
-    if options.update_readme:
-        _update_readme(sums)
+    if options.update_page:
+        _update_page(sums)
     lower = coverage.fallen(sums, coverage.floors())
     _list(console, lower)
     return 1 if lower else 0
 
 
-def _update_readme(sums: dict[str, int]) -> None:
-    if not coverage.README.exists():
-        raise UsageError("there is no README.md here; run it in the root of a checkout")
-    coverage.README.write_text(
-        coverage.written(coverage.README.read_text(encoding="utf-8"), sums), encoding="utf-8"
+def _update_page(sums: dict[str, int]) -> None:
+    if not coverage.PAGE.exists():
+        raise UsageError("there is no docs/coverage.md here; run it in the root of a checkout")
+    coverage.PAGE.write_text(
+        coverage.written(coverage.PAGE.read_text(encoding="utf-8"), sums), encoding="utf-8"
     )
     floors = coverage.raised(sums, coverage.floors())
     coverage.FLOORS.write_text(json.dumps(floors, indent=1) + "\n", encoding="utf-8")

@@ -2,7 +2,7 @@
 
 In: the rows (coverage_rows), and measurements of the operators that serve them (measure), which are kept in
 coverage.json since they take minutes. Out: `table()`, one `Covered` for each row; `counts()`, the sums that
-the README shows between two markers; `floors()`, below which no sum may fall.
+docs/coverage.md shows between two markers; `floors()`, below which no sum may fall.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from .witness import CONSTANT, OK
 
 MEASURED = Path(__file__).with_name("coverage.json")
 FLOORS = Path(__file__).with_name("coverage_floors.json")
-README = Path("README.md")
-BEGIN, END = "<!-- coverage: rushlight coverage --update-readme -->", "<!-- end of coverage -->"
+PAGE = Path("docs/coverage.md")
+BEGIN, END = "<!-- coverage: rushlight coverage --update-page -->", "<!-- end of coverage -->"
 HOLD = (OK, CONSTANT, inventory.FORMULA)
 NOT_MEASURED = "not measured"
 
@@ -204,11 +204,11 @@ def raised(sums: dict[str, int], least: dict[str, int]) -> dict[str, int]:
     return {name: max(count, least.get(name, 0)) for name, count in reached.items()}
 
 
-# The README.
+# The page of docs/.
 
 
 def block(sums: dict[str, int]) -> str:
-    """The counts as the README has them."""
+    """The counts as the page has them."""
 
     def cells(*values: object) -> str:
         return "| " + " | ".join(str(value) for value in values) + " |"
@@ -262,9 +262,9 @@ def block(sums: dict[str, int]) -> str:
 
 
 def written(text: str, sums: dict[str, int]) -> str:
-    """A README with the counts between its markers."""
+    """The page with the counts between its markers."""
     before, found, rest = text.partition(BEGIN)
     _, closed, after = rest.partition(END)
     if not found or not closed:
-        raise ValueError(f"the README has no lines {BEGIN} and {END} between which counts could stand")
+        raise ValueError(f"docs/coverage.md has no lines {BEGIN} and {END} between which counts could stand")
     return f"{before}{BEGIN}\n{block(sums)}\n{END}{after}"
