@@ -94,10 +94,11 @@ class Function(NamedTuple):
 
 
 def example_lines(tree: ast.AST) -> int:
-    """How many lines of the docstrings are examples, from the first prompt to the end."""
+    """How many lines the examples of docstrings take, with the empty one before them and the closing one."""
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     texts = [ast.get_docstring(node, clean=False) or "" for node in ast.walk(tree) if isinstance(node, kinds)]
-    return sum(text[text.index(">>> ") :].count("\n") for text in texts if ">>> " in text)
+    parts = [text.partition(">>> ") for text in texts if ">>> " in text]
+    return sum(example.count("\n") + 1 + (said.strip().count("\n") == 0) for said, _, example in parts)
 
 
 def paths() -> list[Path]:
