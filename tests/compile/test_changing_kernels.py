@@ -141,6 +141,12 @@ def test_padding_beside_other_sizes() -> None:
     check(pad, [[rl.randn(n, 128)] for n in (100, 130, 200, 3)])
 
 
+def test_pseudo_inverses_of_wide_and_tall_matrices() -> None:
+    shapes = [(3, 6), (6, 3), (4, 4), (9, 2)]
+    check(rl.linalg.pinv, [[rl.randn(*each)] for each in shapes])
+    check(rl.linalg.matrix_rank, [[rl.randn(*each)] for each in shapes])
+
+
 # Calls.
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ..core.data_sizes import derived_size
 from ..core.dispatch import run_name
 from ..core.dtypes import DTYPES, DType, finfo
 from ..core.errors import check
@@ -205,7 +206,7 @@ def tolerance(values: Tensor, atol: Any, rtol: Any, shape: Sequence[int]) -> Ten
     """max(atol, rtol * largest); rtol is eps * max(m, n) unless one of the two is given."""
     top = largest(values, -1, True)
     if rtol is None:
-        relative: Any = finfo(values.dtype).eps * max(shape[-2:])
+        relative: Any = finfo(values.dtype).eps * derived_size("max", *shape[-2:])
         if atol is not None:
             given = atol if isinstance(atol, Tensor) else values.new_full((), float(atol))
             relative = run_name("where.ScalarSelf", given > 0, 0.0, values.new_full((), relative))
