@@ -26,7 +26,7 @@ class Leaf:
     # a tensor of the caller itself; "replayed": a view that its operators make again; "number": a live
     # number; "shared": a differentiable view of a new one, made by the operators in `python` or, without
     # any, by its spec; "deferred": a result of a deferred call, or of one of its results the one with the number
-    # `python`; "python": anything else
+    # `python`; "holder": what `python` makes of another leaf, which it holds; "python": anything else
     kind: str
     index: int = 0  # of the graph output, of the source, or of the deferred call
     spec: Spec | None = None
@@ -35,6 +35,7 @@ class Leaf:
     given: TensorRef | None = None  # the caller's tensor that was in `python`
     # of a differentiable view: the tensor of the caller; a reference to it, when the call is compiled
     of: Any = None
+    held: Leaf | None = None
 
     @property
     def differentiated(self) -> bool:
@@ -81,8 +82,9 @@ class CapturedCall:
 
     def all_leaves(self) -> list[Leaf]:
         """Of what it returns, leaves behind and uses afterwards."""
-        return [
+        found = [
             *self.leaves,
             *(leaf for _, leaf in (*self.gradients, *self.replaced)),
             *(leaf for call in self.deferred for leaf in call.among(Leaf)),
         ]
+        return [*found, *(leaf.held for leaf in found if leaf.held is not None)]

@@ -110,6 +110,8 @@ class Summary:
         if not isinstance(leaf, Tensor):
             return Leaf("python", python=leaf)
         capture = self.capture
+        if leaf._has_graph:
+            return self._holder(leaf)
         if leaf._trace is not capture:
             if leaf._trace is not None:
                 return Leaf("python", python=leaf)
@@ -144,6 +146,19 @@ class Summary:
             return Leaf("view", self._output(state.value), spec)
         value = self._dense(capture.value_of(leaf))
         return Leaf("value", self._output(value, differentiable), value.spec, requires_grad=differentiable)
+
+    def _holder(self, leaf: Any) -> Leaf:
+        """A tensor of a class that runs operators on a tensor that it holds."""
+        held = leaf._local_tensor
+        if held._trace is not self.capture:
+            return Leaf("given", python=leaf)
+        if leaf.requires_grad:
+            raise CaptureError(
+                f"the program returns a differentiable {type(leaf).__name__}",
+                user_line(),
+                Problem.TENSOR_CLASS,
+            )
+        return Leaf("holder", python=leaf._holding, held=self._leaf(held))
 
     def _find_shared(self, returned: list[Any]) -> None:
         """Find the storages that several of the returned tensors show. If some of them are differentiable,
@@ -266,6 +281,14 @@ class Summary:
         for used in self.capture.gradients.values():
             tensor = used.tensor
             current = tensor._grad
+            before = used.before
+            holder = before is not None and before._has_graph
+            if holder and used.looked and id(before._local_tensor) in self.capture.lifted:
+                raise CaptureError(
+                    f"the program reads a gradient from before it that is a {type(before).__name__}",
+                    user_line(),
+                    Problem.TENSOR_CLASS,
+                )
             if current is used.before and used.looked:
                 continue
             if isinstance(current, Tensor) and current.requires_grad:

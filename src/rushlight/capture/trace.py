@@ -62,7 +62,8 @@ class Capture(DeferredResults):
     def process(self, op: OpDef, args: Arguments) -> Any:
         if self.closed:
             raise RuntimeError(f"{op.name}: {KEPT}")
-        self._check_tensors(op, args)
+        if self._check_tensors(op, args):
+            return execute(op, args)
         if is_sparse_call(op, args):
             return self._defer_sparse(op, args)
         if self.deferred:
@@ -123,11 +124,16 @@ class Capture(DeferredResults):
             self._adopt(tensor, value, own_storage=op.kind is not Kind.VIEW)
         return results
 
-    def _check_tensors(self, op: OpDef, args: Arguments) -> None:
-        """Refuse tensors that have no place in a graph."""
+    def _check_tensors(self, op: OpDef, args: Arguments) -> bool:
+        """Refuse tensors that have no place in a graph. Whether a class runs the operator, on tensors that have
+        one."""
         tensors = tensors_in(op, args)
+        dispatched = False
         for tensor in tensors:
             if tensor._keys & DISPATCH:
+                dispatched = True
+                if tensor._has_graph:
+                    continue
                 raise CaptureError(
                     f"{op.name} takes a tensor of the class {type(tensor).__name__}, which "
                     "runs operators itself",
@@ -140,6 +146,7 @@ class Capture(DeferredResults):
                 user_line(),
                 Problem.LAYOUT,
             )
+        return dispatched
 
     def _line(self) -> str:
         """As `user_line`; code that runs there and is not known is met."""

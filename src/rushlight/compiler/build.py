@@ -106,6 +106,8 @@ class _References:
         return inputs
 
     def _leaf(self, leaf: Leaf) -> Leaf:
+        if leaf.held is not None:
+            return replace(leaf, held=self._leaf(leaf.held))
         if isinstance(leaf.of, Tensor):
             leaf = replace(leaf, of=self.owner(leaf.of))
         if not isinstance(leaf.python, Tensor) or leaf.kind not in ("alias", "given"):

@@ -150,6 +150,8 @@ def run_specialization(
     def given(leaf: Leaf) -> Any:
         if leaf.kind == "deferred":
             return deferred[leaf.index] if leaf.python is None else deferred[leaf.index][leaf.python]
+        if leaf.held is not None:
+            return leaf.python(given(leaf.held))
         return _returned(spec.sized(leaf, sizes), leaves, sources, outputs, numbers)
 
     for waiting in call.deferred:

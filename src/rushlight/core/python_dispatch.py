@@ -256,7 +256,7 @@ def _make_wrapper_subclass(
     is to it."""
     if not cls._dispatches:
         raise RuntimeError(f"{cls.__name__} must define __torch_dispatch__ to have objects without data")
-    if AMBIENT.trace is not None:  # from here on: the operators of a graph are the compiler's
+    if AMBIENT.trace is not None and not cls._has_graph:  # the operators of a graph are the compiler's
         AMBIENT.trace.refuse(f"an object of the class {cls.__name__}, which runs operators itself, is made")
     if dispatch_sizes_strides_policy not in (None, "sizes", "strides"):
         raise RuntimeError(

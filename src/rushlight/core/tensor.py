@@ -134,6 +134,7 @@ class Tensor(TensorMethods, metaclass=TensorMeta):
     _foreign: bool = False  # others hold arrays over this memory (a Storage, once there, knows)
     _overrides: bool = False  # whether the class decides what functions do with its objects (overrides.py)
     _dispatches: bool = False  # whether it runs operators itself (python_dispatch.py)
+    _has_graph: bool = False  # of such a class: captures see the operators that it runs on what it holds
     _policy: Any = None  # of an object of such a class: which facts about itself it is asked for
     _layout: Any = None  # of such an object: the layout that it says it has
     _slots: tuple[str, ...] = ()  # what the class keeps in slots
