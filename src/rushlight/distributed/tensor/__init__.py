@@ -1,0 +1,23 @@
+"""Tensors that are spread over processes (`_api.py`), and modules whose parameters are (`parallel`)."""
+
+from ..device_mesh import DeviceMesh, init_device_mesh
+from ._api import DTensor, distribute_module, distribute_tensor
+from ._api import ones_distributed as ones
+from ._api import zeros_distributed as zeros
+from ._layout import DTensorSpec
+from .placement_types import Partial, Placement, Replicate, Shard
+
+__all__ = [
+    "DTensor",
+    "DTensorSpec",
+    "DeviceMesh",
+    "Partial",
+    "Placement",
+    "Replicate",
+    "Shard",
+    "distribute_module",
+    "distribute_tensor",
+    "init_device_mesh",
+    "ones",
+    "zeros",
+]
