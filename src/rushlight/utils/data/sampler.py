@@ -11,6 +11,7 @@ from ..._api.link import API
 from ...core.construct import as_tensor
 from ...core.dtypes import float64
 from ...core.generator import Generator
+from ...core.lazy import LazyModule
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -20,6 +21,7 @@ __all__ = [
 ]  # fmt: skip
 
 _functions = API.functions[""]
+_groups = LazyModule("rushlight.distributed.groups")
 
 
 def draw_seed() -> int:
@@ -192,7 +194,7 @@ class BatchSampler(Sampler[list[int]]):
 class DistributedSampler(Sampler[int]):
     """The part of a dataset that belongs to one of several processes. `set_epoch` changes the order.
 
-    There is no process group to ask, so `num_replicas` and `rank` must be given.
+    `num_replicas` and `rank`, where they are not given, are those of the process group.
 
     >>> list(rl.utils.data.DistributedSampler(range(4), num_replicas=2, rank=0, shuffle=False))
     [0, 2]
@@ -207,10 +209,8 @@ class DistributedSampler(Sampler[int]):
         seed: int = 0,
         drop_last: bool = False,
     ) -> None:
-        if num_replicas is None or rank is None:
-            raise RuntimeError(
-                "DistributedSampler needs num_replicas and rank: there is no process group to ask"
-            )
+        num_replicas = _groups.get_world_size() if num_replicas is None else num_replicas
+        rank = _groups.get_rank() if rank is None else rank
         if not 0 <= rank < num_replicas:
             raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
         self.dataset = dataset
