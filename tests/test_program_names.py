@@ -91,9 +91,7 @@ def test_a_group_of_one_process() -> None:
 @pytest.mark.parametrize(
     "place, name",
     [
-        ("distributed.tensor", "DTensor"),
         ("distributed.fsdp", "FullyShardedDataParallel"),
-        ("distributed.checkpoint", "save"),
         ("distributed.rpc", "init_rpc"),
         ("utils.cpp_extension", "load"),
         ("cuda", "CUDAGraph"),
