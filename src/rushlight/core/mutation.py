@@ -76,12 +76,9 @@ def install_dispatch(
 def is_dispatched(op: OpDef, args: Arguments, targets: Any = ()) -> bool:
     """Whether a class or a mode runs the operator."""
     keys = _keys_with(op, args, targets)
-    if (
-        keys & DISPATCH
-        and AMBIENT.trace is not None
-        and not MODES.undispatched
-        and not all(t._has_graph for t in (*tensors_in(op, args), *targets) if t._keys & DISPATCH)
-    ):
+    several = (*tensors_in(op, args), *targets) if keys & DISPATCH else ()
+    graphless = any(t._keys & DISPATCH and not t._has_graph for t in several)
+    if graphless and AMBIENT.trace is not None and not MODES.undispatched:
         AMBIENT.trace.refuse(f"{op.name} takes a tensor of a class that runs operators itself")
         keys = _keys_with(op, args, targets)  # abstract tensors have data now
     return bool((keys | AMBIENT.keys) & DISPATCH) and not keys & TRACED and not MODES.undispatched

@@ -110,8 +110,7 @@ class Tensor(TensorMethods, metaclass=TensorMeta):
     _base: Tensor | None = None  # the tensor that this one is a view of
     _view_of: Any = None  # (operator, arguments) that made the view from its base or from another view
     _reshaped: bool = False  # it got another geometry in place: views of it may be of the former one
-    _conj: bool = False
-    _neg: bool = False
+    _conj = _neg = False
     _parts: Any = None  # of a tensor that is not strided: its member tensors
     _quantizer: Any = None  # of a quantized tensor: what its integers stand for
     # Autograd's fields; autograd/ gives them their meaning.

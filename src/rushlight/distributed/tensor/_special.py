@@ -62,6 +62,12 @@ def install(kind: Any) -> None:
             value, DTensorSpec(spec.mesh, (Replicate(),) * spec.mesh.ndim, TensorMeta((), (), value.dtype))
         )
 
+    SPECIAL.update({"_local_scalar_dense": number, "equal": number, "is_nonzero": number})
+    SPECIAL["linalg_vector_norm"] = norm
+    _install_tables(kind)
+
+
+def _install_tables(kind: Any) -> None:
     def lookup(func: OpOverload, args: Any, kwargs: Any) -> Any:
         """Rows of a table that is cut into runs of rows: each process gives those that it has."""
         weight, indices = args[0], args[1]
@@ -94,6 +100,5 @@ def install(kind: Any) -> None:
             placements = (Replicate(),) * mesh.ndim
         return kind(made, DTensorSpec(mesh, placements, TensorMeta(shape, contiguous(shape), made.dtype)))
 
-    SPECIAL.update({"_local_scalar_dense": number, "equal": number, "is_nonzero": number})
-    SPECIAL.update({"linalg_vector_norm": norm, "embedding": lookup})
+    SPECIAL["embedding"] = lookup
     SPECIAL.update(dict.fromkeys(("new_zeros", "new_ones", "new_empty", "new_full"), new))

@@ -56,25 +56,16 @@ class DistributedDataParallel(Module, Joinable):
         device_mesh: Any = None,
     ) -> None:
         super().__init__()
-        for name, given in (
-            ("delay_all_reduce_named_params", delay_all_reduce_named_params),
-            ("param_to_hook_all_reduce", param_to_hook_all_reduce),
-            ("mixed_precision", mixed_precision),
-        ):
-            if given is not None:
-                raise NotImplementedError(_NOT_HERE.format(name))
+        _refuse(
+            delay_all_reduce_named_params=delay_all_reduce_named_params,
+            param_to_hook_all_reduce=param_to_hook_all_reduce,
+            mixed_precision=mixed_precision,
+        )
         if device_ids or output_device is not None:
             raise ValueError(
                 "DistributedDataParallel device_ids and output_device arguments only work with modules on one "
-                f"accelerator each, but got device_ids {device_ids}, output_device {output_device}, and "
-                "parameters on the cpu"
+                f"accelerator each, but got device_ids {device_ids}, output_device {output_device}"
             )
-        if process_group is not None and device_mesh is not None:
-            raise RuntimeError("Cannot specify both process_group and device_mesh arguments.")
-        if device_mesh is not None:
-            if device_mesh.ndim != 1:
-                raise RuntimeError(f"Only 1D device mesh is supported, but got {device_mesh}.")
-            process_group = device_mesh.get_group(mesh_dim=0)
         ignored = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
         named = [(n, p) for n, p in module.named_parameters() if n not in ignored and p.requires_grad]
         if not named:
@@ -82,7 +73,7 @@ class DistributedDataParallel(Module, Joinable):
                 "DistributedDataParallel is not needed when a module doesn't have any parameter that "
                 "requires a gradient."
             )
-        self.process_group = world() if process_group is None else process_group
+        self.process_group = _group_of(process_group, device_mesh)
         self.module = module
         self.dim, self.device_ids, self.output_device = dim, None, None
         self.broadcast_buffers, self.find_unused_parameters = broadcast_buffers, find_unused_parameters
@@ -198,6 +189,22 @@ class DistributedDataParallel(Module, Joinable):
         self.__dict__.update(state)
         self.process_group = world()
         self._use(self._cap)
+
+
+def _refuse(**options: Any) -> None:
+    for name, given in options.items():
+        if given is not None:
+            raise NotImplementedError(_NOT_HERE.format(name))
+
+
+def _group_of(process_group: Any, device_mesh: Any) -> Any:
+    if process_group is not None and device_mesh is not None:
+        raise RuntimeError("Cannot specify both process_group and device_mesh arguments.")
+    if device_mesh is None:
+        return world() if process_group is None else process_group
+    if device_mesh.ndim != 1:
+        raise RuntimeError(f"Only 1D device mesh is supported, but got {device_mesh}.")
+    return device_mesh.get_group(mesh_dim=0)
 
 
 def check_same_parameters(named: Sequence[tuple[str, Tensor]], group: Any) -> None:
