@@ -24,3 +24,8 @@ pytestmark = ranks.needs_mpi
 @pytest.mark.parametrize("size", [2, 4])
 def test_collectives(size: int) -> None:
     ranks.run_all("collectives_program", size)
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_functional_collectives(size: int) -> None:
+    ranks.run_all("functional_program", size)

@@ -59,7 +59,9 @@ def test_what_was_promised() -> None:
     native = sum(SUMS[f"lowerings.fallback.{word}"] for word in (NATIVE, TEMPLATE, VIEW))
     assert native >= 60
     here = [c for c in COVERED if c.line.table == "lowerings" and "first" in c.line.marks and c.line.present]
-    assert [c.line.row for c in here if not c.lowered] == []
+    # messages need a second process: tests/distributed/functional_program.py has them
+    alone = [c for c in here if not re.match(r"_c10d_functional\.(isend|irecv|batch_p2p_ops)\b", c.line.row)]
+    assert [c.line.row for c in alone if not c.lowered] == []
 
 
 # Rows.
@@ -90,7 +92,7 @@ def test_rows_find_their_operators(table: str, row: str, op: str, form: str) -> 
 
 def test_rows_without_operator_say_why_or_are_missing() -> None:
     reasons = {line.row: line.reason for line in rows() if not line.present}
-    assert "processes" in reasons["_c10d_functional.all_reduce"] and "numbers" in reasons["add.int"]
+    assert "shards" in reasons["symm_mem._low_contention_all_gather"] and "numbers" in reasons["add.int"]
     assert not [line for line in rows() if line.present and line.reason]
     assert not [line for line in rows() if line.present and line.op not in REGISTRY]
 

@@ -6,6 +6,7 @@
 from .. import decompositions as _decompositions  # noqa: F401  the floor below first
 from . import (  # noqa: F401
     activation,
+    collective,
     conv,
     creation,
     embedding,

@@ -34,6 +34,7 @@ _WHOLE = frozenset(
         "scan",
         "normalization",
         "recurrent",
+        "collective",
     )
 )
 
@@ -93,12 +94,20 @@ def keep_checks(graph: Graph, roots: Iterable[Value], tangents: Collection[Value
         places = _places(node)
         if not reading.is_whole(node) and not (places and checked.issuperset(places)):
             checked.update(places)
+            if node.op.traits & Trait.COLLECTIVE and any(node.outputs[0] in n.inputs() for n in graph.nodes):
+                continue  # what waits for it is kept
             graph.outputs.append(_summary(graph, node))
 
 
 def _summary(graph: Graph, node: Node) -> Value:
     """A value that takes all of the first result of `node`."""
     result = node.outputs[0]
+    if node.op.traits & Trait.COLLECTIVE:
+        if node.op.schema.name == "wait_tensor":
+            return result
+        return graph.call(
+            REGISTRY[f"{node.op.schema.namespace}::wait_tensor"], (result,), result.spec, node.line
+        ).outputs[0]
     if numel(result.spec.known_shape()) <= 1:
         return result
     dtype = result.dtype if result.dtype.name == "uint8" else DTYPES["bool"]  # as any says
@@ -122,7 +131,7 @@ class _Reading:
                 self._whole.update([value for value in inputs if self._reads_all(node, value)])
 
     def is_whole(self, node: Node) -> bool:
-        if node.op.family == "linalg":  # a call of a library
+        if node.op.family in ("linalg", "collective"):  # a call of a library
             return not self._live.isdisjoint(node.outputs)
         return any(value in self._whole for value in node.outputs)
 

@@ -19,6 +19,7 @@ COMMANDS = {
         "PyTorch's tables of operators, and what each stage here has of every row",
     ),
     "run": ("rushlight.cli.run", "run a PyTorch program, unchanged, on Rushlight"),
+    "launch": ("rushlight.cli.launch", "run a program in several processes, which MPI starts"),
     "demo": ("rushlight.cli.demo", "train a small GPT, its whole step compiled"),
     "tour": ("rushlight.cli.tour", "the library, stop by stop"),
     "ops": ("rushlight.cli.ops", "search the operators: schema, kind, stages present"),

@@ -194,12 +194,19 @@ def barrier(group: ProcessGroup) -> Steps:
         yield [group.comm.Ibarrier()]
 
 
+def _check_peers(group: ProcessGroup) -> None:
+    if group.size() == 1:
+        raise ValueError("there is no other process in the group to send to or to receive from")
+
+
 def send(group: ProcessGroup, values: np.ndarray, peer: int, tag: int) -> Steps:
+    _check_peers(group)
     yield [group.messages.Isend([flat_bytes(values), load().BYTE], peer, tag)]
 
 
 def receive(group: ProcessGroup, out: np.ndarray, peer: int | None, tag: int, came_from: list[int]) -> Steps:
     """From process `peer`, or from anyone. `came_from` becomes the process it came from."""
+    _check_peers(group)
     MPI = load()
     source = MPI.ANY_SOURCE if peer is None else peer
     (status,) = yield [group.messages.Irecv([flat_bytes(out), MPI.BYTE], source, tag)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -36,6 +37,7 @@ class ProcessGroup:
         self.messages: Any = None if comm is None else comm.Dup()
         self.sequence = 0  # of collectives that were begun
         self.splits = 0  # how often it was split
+        self.before_next: Callable[[], None] | None = None  # begins what waits to be joined with others
 
     def rank(self) -> int:
         return self._rank
@@ -48,6 +50,8 @@ class ProcessGroup:
 
     def next_sequence(self) -> int:
         """The number of the next collective. All processes begin them in the same order."""
+        if self.before_next is not None:
+            self.before_next()
         self.sequence += 1
         return self.sequence
 

@@ -95,13 +95,23 @@ def abort_on_error() -> None:
 
 
 def abort(why: str, status: int = 1) -> None:
-    """End all processes, saying which one ended them and why."""
-    world = load().COMM_WORLD
-    text = f"rank {world.rank} of {world.size} ended the job:\n{why.rstrip()}\n"
+    """End all processes, saying which one ended them and why. mpiexec ends the others, too, when a process ends
+    with an error before it has initialized MPI."""
+    place, world = launched(), None
+    if "mpi4py.MPI" in sys.modules and load().Is_initialized() and not load().Is_finalized():
+        world = load().COMM_WORLD
+        place = {"RANK": world.rank, "WORLD_SIZE": world.size}
+    who = f"rank {place.get('RANK', 0)} of {place.get('WORLD_SIZE', 1)}"
+    text = f"{who} ended the job:\n{why.rstrip()}\n"
     if _reports:
         with open(_reports[0], "w") as report:
             report.write(text)
     sys.stdout.flush()
     sys.stderr.write(text)
     sys.stderr.flush()
-    world.Abort(status)
+    if world is None:
+        os._exit(status)
+    try:
+        world.Abort(status)
+    finally:
+        os._exit(status)  # where MPI has come back

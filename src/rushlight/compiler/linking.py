@@ -25,8 +25,9 @@ from ..core.dtypes import DTYPES
 from ..core.errors import InternalError
 from ..core.index_data import evaluate_data, guard_admits, to_data
 from ..core.shapes import contiguous_strides
-from ..core.symbols import Symbols, SymInt
+from ..core.symbols import Symbols
 from ..core.tensor import Tensor
+from ..core.traits import Trait
 from ..graph.ir import Graph, Node, Value, map_values
 from ..graph.subgraph import BodyProgram, subgraphs_in
 from ..loops.nest import SIZES, Buffer
@@ -38,6 +39,7 @@ from ..runtime.engine import Library, engine
 from ..runtime.executable import BlockMemory, Executable, SharedWorkspace, SizesInMemory, Slot
 from ..runtime.sized import SizedExecutable
 from ..runtime.threads import pool
+from .collective_calls import collective_call, numbers_in, seen_as
 
 
 @dataclass(frozen=True)
@@ -159,7 +161,7 @@ def _executable(
     table: SizesInMemory | None = None,
 ) -> Executable:
     segments = [
-        s if isinstance(s, str) else _extern(graph.nodes[s["node"]], s, sizes)
+        s if isinstance(s, str) else _library_call(graph.nodes[s["node"]], s, sizes)
         for s in description["segments"]
     ]
     outputs, temporaries = (
@@ -218,6 +220,14 @@ def _slot_of(words: list[Any]) -> Slot:
     return Slot(number, DTYPES[dtype].numpy, tuple(shape), None if steps is None else tuple(steps), offset)
 
 
+def _library_call(
+    node: Node, segment: dict[str, Any], sizes: Mapping[str, int]
+) -> Callable[[dict[int, np.ndarray]], None]:
+    if node.op.traits & Trait.COLLECTIVE:
+        return collective_call(node, segment, sizes)
+    return _extern(node, segment, sizes)
+
+
 def _extern(
     node: Node, segment: dict[str, Any], sizes: Mapping[str, int]
 ) -> Callable[[dict[int, np.ndarray]], None]:
@@ -225,13 +235,13 @@ def _extern(
     several = node.returns_list
     sources, targets = segment["inputs"], segment["outputs"]
     layouts = [[[evaluate_data(n, sizes) for n in part] for part in layout] for layout in segment["layouts"]]
-    args = _numbers_in(node.args, sizes)
-    shapes = [_numbers_in(value.shape, sizes) for value in node.outputs]
+    args = numbers_in(node.args, sizes)
+    shapes = [numbers_in(value.shape, sizes) for value in node.outputs]
 
     def run(arrays: dict[int, np.ndarray]) -> None:
         tensors = iter(
             [
-                from_numpy(_seen_as(arrays[s], tuple(shape), tuple(strides)))
+                from_numpy(seen_as(arrays[s], tuple(shape), tuple(strides)))
                 for s, (shape, strides) in zip(sources, layouts, strict=True)
             ]
         )
@@ -246,26 +256,10 @@ def _extern(
                     f"(or fake kernel) promised {value.dtype.name}{list(shape)}"
                 )
             values = output.numpy_array()
-            _seen_as(arrays[target], values.shape, contiguous_strides(values.shape))[...] = values
+            seen_as(arrays[target], values.shape, contiguous_strides(values.shape))[...] = values
 
     return run
 
 
-def _numbers_in(argument: Any, sizes: Mapping[str, int]) -> Any:
-    """An argument with numbers in place of sizes that change."""
-    if type(argument) is SymInt:
-        return evaluate_data(to_data(argument), sizes)
-    return tuple(_numbers_in(a, sizes) for a in argument) if type(argument) is tuple else argument
-
-
 def _argument(value: Value, tensor: Tensor) -> Any:
     return tensor if value.number is None else tensor.item()
-
-
-def _seen_as(array: np.ndarray, shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
-    """The memory of `array` under another shape and strides (in elements)."""
-    if 0 in shape:
-        return np.empty(shape, array.dtype)
-    words = array.view(f"V{array.itemsize}")  # NumPy's interface has no name for every dtype
-    seen = np.lib.stride_tricks.as_strided(words, shape, tuple(s * array.itemsize for s in strides))
-    return seen.view(array.dtype)

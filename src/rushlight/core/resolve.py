@@ -217,6 +217,7 @@ class Packet:
         # for calls such as x.view(2, 3): how many arguments come before the ints, which are one list
         self._packing: dict[Any, tuple[OpDef, int, tuple[Any, ...]]] = {}
         self._factory = any(_is_factory(op) for op in overloads)
+        self._takes_out = any("out" in op.schema.argument_names for op in overloads)  # as one of its own
         self._places = any(_is_factory(op) and not op.tensor_positions for op in overloads)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
@@ -267,7 +268,7 @@ class Packet:
     def _resolve_and_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not MODES.plain and (kinds := overriding_types((*args, *kwargs.values()))):
             return ask(self, kinds, args, kwargs)
-        out = kwargs.pop("out", None) if kwargs else None
+        out = kwargs.pop("out", None) if kwargs and not self._takes_out else None
         requires_grad = kwargs.pop("requires_grad", False) if self._factory and kwargs else False
         op, values = self.resolve(args, kwargs)
         if out is not None:

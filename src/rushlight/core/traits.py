@@ -18,4 +18,6 @@ class Trait(enum.Flag):
     GAPS = enum.auto()  # a view that may leave elements out, however many it has
     # what it makes is sparse, and of the dtype of its first tensor, so that a capture runs it after the graph
     DEFERRED = enum.auto()
+    # other processes wait for it: equal calls are not one
+    COLLECTIVE = enum.auto()
     NUMBER_AS_TENSOR = enum.auto()  # PyTorch takes its number for a tensor: x * 2 is recorded as x * y

@@ -13,6 +13,7 @@ from . import (  # noqa: F401
     backend_names_conv,
     backend_names_rest,
     backend_names_rnn,
+    collective,
     conv,
     creation,
     creation_basic,

@@ -16,7 +16,16 @@ from .distributed_c10d import *  # noqa: F403
 __all__ = ["DeviceMesh", "distributed_c10d", "get_debug_level", "init_device_mesh"]
 __all__ += distributed_c10d.__all__
 
-_ON_DEMAND = ("algorithms", "checkpoint", "fsdp", "optim", "rpc", "tensor", "utils")
+_ON_DEMAND = (
+    "_functional_collectives",
+    "algorithms",
+    "checkpoint",
+    "fsdp",
+    "optim",
+    "rpc",
+    "tensor",
+    "utils",
+)
 
 
 def get_debug_level() -> str:

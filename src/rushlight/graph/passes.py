@@ -7,6 +7,7 @@
     fold constants               exact arithmetic on tensors filled with one number, which are like no other
     remove identities            x * 1, x - 0, neg(neg(x)), copies, views and casts that change nothing
     merge common subexpressions  equal calls are computed once
+    spread collectives           begun as early and waited for as late as possible
 
 All of them are exact: no pass changes a value, not even by rounding, and NaN, infinities and signed zeros
 keep their meaning.
@@ -27,6 +28,7 @@ from ..core.shapes import Spec
 from ..core.symbols import SymInt, exact, is_size, symbols_in
 from ..core.traits import Trait
 from ..kernels.creation import filled
+from .collectives import spread_collectives
 from .ir import Graph, Node, Value, map_values, print_graph, simplify_sizes, verify
 
 
@@ -73,7 +75,7 @@ def merge_common_subexpressions(graph: Graph) -> None:
     replacement: dict[Value, Value] = {}
     for node in graph.nodes:
         _use(node, replacement)
-        if node.op.random:
+        if node.op.random or node.op.traits & Trait.COLLECTIVE:
             continue
         # a copy and a filled tensor have the memory order that was asked for, which no argument tells
         layouts = exact(tuple([value.spec.known_strides() for value in node.outputs]))
@@ -360,4 +362,5 @@ GRAPH_PASSES: tuple[Pass, ...] = (
     _in_place("undo what is done twice", undo_twice),
     _in_place("remove identities", remove_identities),
     _in_place("merge common subexpressions", merge_common_subexpressions, "graph"),
+    _in_place("spread collectives", spread_collectives),
 )

@@ -6,6 +6,7 @@ Importing the package fills the registry.
 from .. import ops as _ops  # noqa: F401  the floor below first
 from . import (  # noqa: F401
     activation,
+    collective,
     conv,
     creation,
     creation_windows,

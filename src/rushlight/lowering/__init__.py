@@ -5,6 +5,7 @@ Importing the package attaches the lowering rules, one module per family.
 
 from . import (  # noqa: F401
     activation,
+    collective,
     control_flow,
     conv,
     creation,

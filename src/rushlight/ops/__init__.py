@@ -10,6 +10,7 @@ from ..core.aten import OpNamespace, namespace
 from . import (  # noqa: F401
     activation,
     activation_elementwise,
+    collective,
     conv,
     creation,
     creation_windows,

@@ -24,9 +24,9 @@ from rushlight.core.schema import Argument, Schema, SchemaError, parse_schema
 TABLES = ("derivatives", "decompositions", "lowerings")
 FUNCTIONAL, INPLACE, OUT = "functional", "in-place", "out="
 
-# Rows that name nothing a tensor library for one process could have, and why. The first match counts.
+# Rows that name nothing a tensor library could have, and why. The first match counts.
 APART: tuple[tuple[str, str], ...] = (
-    ("collectives need several processes", r"(_c10d_functional|symm_mem|_dtensor|fsdp)\..*"),
+    ("belongs to the way PyTorch shards or shares memory", r"(symm_mem|_dtensor|fsdp)\..*"),
     ("names a kernel of another library", r"(mkldnn|mkl|onednn|quantized|_quantized)\..*"),
     (
         "belongs to PyTorch's own compiler",

@@ -22,6 +22,25 @@ _GRIDS = {
     "channel": "u(3).detach().float(), i([2, 0, -4]), 1",
 }
 _ENDS = {"Scalar_Tensor": "0.3, k()", "Tensor_Scalar": "k(), 0.3", "Tensor_Tensor": "k(), k()"}
+_COLLECTIVES = {
+    "all_reduce": "x(2, 3), 'sum', '0'",
+    "all_reduce_": "x(2, 3), 'sum', '0'",
+    "all_reduce_coalesced": "[x(2, 3)], 'sum', '0'",
+    "all_reduce_coalesced_": "[x(2, 3)], 'sum', '0'",
+    "all_gather_into_tensor": "x(2, 3), 1, '0'",
+    "all_gather_into_tensor_coalesced": "[x(2, 3)], 1, '0'",
+    "all_gather_into_tensor_out": "x(2, 3), 1, '0', out=k(2, 3)",
+    "reduce_scatter_tensor": "x(2, 3), 'sum', 1, '0'",
+    "reduce_scatter_tensor_coalesced": "[x(2, 3)], 'sum', 1, '0'",
+    "reduce_scatter_tensor_out": "x(2, 3), 'sum', 1, '0', out=k(2, 3)",
+    "all_to_all_single": "x(2, 3), (2,), (2,), '0'",
+    "broadcast": "x(2, 3), 0, '0'",
+    "broadcast_": "x(2, 3), 0, '0'",
+    "wait_tensor": "x(2, 3)",
+    "isend": "x(2, 3), 0, 0, '0'",
+    "irecv": "x(2, 3), 0, 0, '0'",
+    "batch_p2p_ops": "['isend'], (0,), (0,), [x(2, 3)], '0'",
+}
 
 
 def _vec(name: str) -> str:
@@ -202,4 +221,6 @@ WITNESSES: dict[str, str] = {
     "view.dtype": "x(2, 4), int64",
     "view_copy": "x(2, 3), (3, 2)",
     "view_copy.dtype": "x(2, 4), int64",
+    # collectives, in a group of one process
+    **{f"_c10d_functional::{name}": text for name, text in _COLLECTIVES.items()},
 }

@@ -28,6 +28,7 @@ import numpy as np
 import rushlight
 from rushlight.autograd.gradcheck import GradcheckError
 from rushlight.capture.errors import CaptureError
+from rushlight.comm.group import ProcessGroup, register, registered
 from rushlight.compiler.function import CompiledFunction
 from rushlight.core.out_calls import call_out
 from rushlight.core.registry import REGISTRY, Api, Kind, OpDef
@@ -61,6 +62,8 @@ def measure(key: str) -> dict[str, str]:
     """What holds at each stage; "-" where a stage does not concern the operator."""
     name, inplace = key.removesuffix(IN_PLACE), key.endswith(IN_PLACE)
     op = REGISTRY[name]
+    if op.family == "collective" and not registered():
+        register(ProcessGroup("0", [0], 0))
     text = witness_text(op, inplace)
     found = dict.fromkeys(STAGES, NONE)
     found["eager"] = _outcome(_eager, op, inplace, text)

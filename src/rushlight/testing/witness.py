@@ -68,7 +68,14 @@ class Witness:
             rushlight.manual_seed(0)
         if not self.inplace:
             for i in self.op.schema.mutable_arguments:  # running statistics stay as they are
-                values[i] = None if values[i] is None else values[i].clone()
+                one = values[i]
+                values[i] = (
+                    tuple(t.clone() for t in one)
+                    if isinstance(one, tuple | list)
+                    else None
+                    if one is None
+                    else one.clone()
+                )
             result = dispatch.call(self.op, tuple(values))
             if isinstance(result, NestedBase):
                 return result.values()  # that is what autograd and finite differences look at

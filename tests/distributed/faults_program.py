@@ -1,0 +1,65 @@
+"""A program in which something goes wrong, as its first argument says."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import rushlight as rl
+import rushlight.distributed as dist
+
+
+def train(directory: Path, steps: int, die_at: int) -> float:
+    """Steps whose state is kept after each; rank 1 is killed in step `die_at` of the first start."""
+    kept = directory / "state.txt"
+    first, x = 0, rl.full((100_000,), 1.0 + dist.get_rank())
+    if kept.exists():
+        first, value = int(kept.read_text().split()[0]), float.fromhex(kept.read_text().split()[1])
+        x = x * 0 + value
+    for step in range(first, steps):
+        if step == die_at and dist.get_rank() == 1 and os.environ["RUSHLIGHT_RESTART"] == "0":
+            os.kill(os.getpid(), signal.SIGKILL)
+        dist.all_reduce(x, dist.ReduceOp.AVG)
+        x = (x * 1.1).sin()
+        dist.barrier()
+        if dist.get_rank() == 0:
+            (directory / "part").write_text(f"{step + 1} {float(x[0]).hex()}")
+            (directory / "part").replace(kept)
+        dist.barrier()
+    return float(x[0])
+
+
+def main() -> None:
+    what = sys.argv[1]
+    if what == "early" and os.environ["RANK"] == "1":
+        raise ImportError("before MPI is there")
+    dist.init_process_group("mpi", timeout=timedelta(seconds=3 if what == "timeout" else 60))
+    rank, x = dist.get_rank(), rl.ones(100_000)
+    if what == "raise" and rank == 1:
+        raise ValueError("of the second rank")
+    if what == "kill" and rank == 1:
+        time.sleep(0.3)
+        os.kill(os.getpid(), signal.SIGKILL)
+    if what == "exit" and rank == 1:
+        sys.exit(7)
+    if what == "timeout" and rank == 1:
+        time.sleep(600)
+    if what == "train":
+        value = train(Path(sys.argv[2]), 6, int(sys.argv[3]))
+        if rank == 0:
+            print("value", value.hex())
+    elif what == "torchrun":
+        assert (os.environ["RANK"], os.environ["WORLD_SIZE"]) == (str(rank), "2")
+        assert os.environ["LOCAL_RANK"] == str(rank) == str(dist.get_node_local_rank())
+        print("fine")
+    else:
+        dist.all_reduce(x)
+        dist.barrier()
+    dist.destroy_process_group()
+
+
+main()

@@ -1,0 +1,176 @@
+"""Functional collectives in ranks of MPI: values, derivatives in both modes, batches, and compiled code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from collectives_program import combined, data, rank, same, size
+from ranks import run_checks
+
+import rushlight as rl
+import rushlight.distributed as dist
+import rushlight.distributed._functional_collectives as funcol
+
+ops = rl.ops._c10d_functional
+
+
+def parts(shape: tuple[int, ...], dtype: Any = rl.float32, seed: int = 0) -> list[np.ndarray]:
+    return [data(r, shape, dtype, seed) for r in range(size())]
+
+
+def mine(shape: tuple[int, ...], dtype: Any = rl.float32, seed: int = 0) -> rl.Tensor:
+    return rl.from_numpy(data(rank(), shape, dtype, seed))
+
+
+def programs() -> dict[
+    str, tuple[Callable[[rl.Tensor], rl.Tensor], Callable[[list[np.ndarray]], np.ndarray]]
+]:
+    """Name: the program of a tensor of (4 * size, 3), and its value from everybody's tensors."""
+    n = size()
+    rows = slice(4 * rank(), 4 * rank() + 4)
+    return {
+        "all_reduce": (lambda x: funcol.all_reduce(x, "sum", dist.group.WORLD), lambda p: combined(p, "SUM")),
+        "average": (lambda x: funcol.all_reduce(x, "avg", dist.group.WORLD), lambda p: combined(p, "AVG")),
+        "gather": (lambda x: funcol.all_gather_tensor(x, 0, dist.group.WORLD), np.concatenate),
+        "gather_1": (
+            lambda x: funcol.all_gather_tensor(x, 1, dist.group.WORLD),
+            lambda p: np.concatenate(p, 1),
+        ),
+        "scatter": (
+            lambda x: funcol.reduce_scatter_tensor(x, "sum", 0, dist.group.WORLD),
+            lambda p: combined(p, "SUM")[rows],
+        ),
+        "scatter_avg": (
+            lambda x: funcol.reduce_scatter_tensor(x, "avg", 0, dist.group.WORLD),
+            lambda p: combined(p, "AVG")[rows],
+        ),
+        "all_to_all": (
+            lambda x: funcol.all_to_all_single(x, None, None, dist.group.WORLD),
+            lambda p: np.concatenate([q[rows] for q in p]),
+        ),
+        "broadcast": (lambda x: funcol.broadcast(x, n - 1, dist.group.WORLD), lambda p: p[n - 1]),
+        "permute": (
+            lambda x: funcol.permute_tensor(x, [(i + 1) % n for i in range(n)], dist.group.WORLD),
+            lambda p: p[(rank() - 1) % n],
+        ),
+    }
+
+
+def check_values() -> None:
+    shape = (4 * size(), 3)
+    for program, value in programs().values():
+        for dtype in (rl.float32, rl.bfloat16, rl.int64, rl.complex64):
+            if "avg" in str(program) and not dtype.is_floating_point:
+                continue
+            same(program(mine(shape, dtype)), np.ascontiguousarray(value(parts(shape, dtype))))
+        compiled = rl.compile(lambda x, program=program: program(x * 2) + 1, fullgraph=True)
+        x = mine(shape)
+        same(compiled(x), program(x * 2).add(1).numpy())
+        meta = program(rl.empty(shape, device="meta"))
+        assert meta.shape == program(x).shape and meta.device.type == "meta"
+
+
+def check_derivatives() -> None:
+    """Of the sum over all processes of the results times weights: reverse and forward mode agree with the matrix
+    of the program, and twice differentiated with itself."""
+    shape = (4 * size(), 3)
+    for name, (program, value) in programs().items():
+        for call in (program, rl.compile(program, fullgraph=True)):
+            x = mine(shape, rl.float64).requires_grad_()
+            y = call(x)
+            weight = rl.from_numpy(data(rank(), tuple(y.shape), rl.float64, 5))
+            (grad,) = rl.autograd.grad((y * weight).sum(), x)
+            tangent = mine(shape, rl.float64, 7)
+            if call is program:
+                _, jvp = rl.func.jvp(call, (x.detach(),), (tangent,))
+                np.testing.assert_allclose(jvp.numpy(), value(parts(shape, rl.float64, 7)))
+            # <J t, w> summed over processes is <t, J' w> summed over processes
+            forward = call(tangent)
+            sides = rl.stack([(forward * weight).sum(), (grad * tangent).sum()])
+            dist.all_reduce(sides)
+            np.testing.assert_allclose(sides[0].item(), sides[1].item(), rtol=1e-10, err_msg=name)
+
+
+def check_extremes_have_no_derivative() -> None:
+    x = mine((3,)).requires_grad_()
+    y = funcol.all_reduce(x, "max", dist.group.WORLD)
+    same(y, combined(parts((3,)), "MAX"))
+    with pytest.raises(NotImplementedError, match="no derivative"):
+        y.sum().backward()
+
+
+def check_batches() -> None:
+    shape = (4 * size(), 3)
+    batch = rl.stack([mine(shape, seed=k) for k in range(3)], 1)
+    for program, _ in programs().values():
+        together = rl.vmap(program, in_dims=1)(batch)
+        for k in range(3):
+            same(together[k], program(batch[:, k]).contiguous().numpy())
+
+
+def check_written_and_coalesced() -> None:
+    name = dist.group.WORLD.group_name
+    total = combined(parts((5,)), "SUM")
+    x = mine((5,))
+    assert ops.all_reduce_(x, "sum", name) is x
+    same(x, total)
+    y = mine((5,))
+    ops.broadcast_(y, 1, name)
+    same(y, data(1, (5,), rl.float32))
+    for z in ops.all_reduce_coalesced([mine((5,)), mine((5,))], "sum", name):
+        same(ops.wait_tensor(z), total)
+    out = rl.empty(5 * size())
+    ops.all_gather_into_tensor_out(mine((5,)), size(), name, out=out)
+    same(out, np.concatenate(parts((5,))))
+    (got,) = ops.all_gather_into_tensor_coalesced([mine((5,))], size(), name)
+    same(ops.wait_tensor(got), np.concatenate(parts((5,))))
+    right, left = (rank() + 1) % size(), (rank() - 1) % size()
+    sent, received = ops.batch_p2p_ops(
+        ["isend", "irecv"], [right, left], [3, 3], [mine((5,)), rl.empty(5)], name
+    )
+    same(ops.wait_tensor(received), data(left, (5,), rl.float32))
+    ops.wait_tensor(sent)
+
+
+def check_compiled_step() -> None:
+    """Many reductions in one program, small ones joined and large ones alone: the bits of eager calls."""
+    shapes = [(7,), (300, 300), (5, 5), (600, 700), (1,), (2, 3)]
+
+    def step(xs: list[rl.Tensor]) -> list[rl.Tensor]:
+        begun = [ops.all_reduce(x.sin(), "avg" if k == 2 else "sum", "0") for k, x in enumerate(xs)]
+        return [ops.wait_tensor(y) * 2 + x.cos() for x, y in zip(xs, begun, strict=True)]
+
+    xs = [mine(shape, seed=k) for k, shape in enumerate(shapes)]
+    compiled = rl.compile(step, fullgraph=True)
+    first = [y.clone() for y in compiled(xs)]
+    for again in range(3):
+        for y, z in zip(compiled(xs), first, strict=True):
+            same(y, z.numpy())
+    single = rl.compile(lambda s, x: s * 2 + x.cos(), fullgraph=True)
+    sine = rl.compile(lambda x: x.sin(), fullgraph=True)
+    for k, (x, y) in enumerate(zip(xs, first, strict=True)):
+        kind = "avg" if k == 2 else "sum"
+        eager = ops.wait_tensor(ops.all_reduce(sine(x), kind, "0"))
+        same(y, single(eager, x).numpy())
+        sines = [np.sin(p) for p in parts(shapes[k], seed=k)]
+        np.testing.assert_allclose(eager.numpy(), combined(sines, kind.upper()), rtol=1e-5, atol=1e-6)
+
+
+def check_unread_results_are_sent() -> None:
+    """Only one process reads the result: the others take part all the same."""
+
+    def program(x: rl.Tensor) -> rl.Tensor:
+        y = funcol.all_reduce(x, "sum", "0")
+        return y if rank() == 0 else x + 1
+
+    for _ in range(2):
+        z = rl.compile(program, fullgraph=True)(mine((9,)))
+    if rank() == 0:
+        same(z, combined(parts((9,)), "SUM"))
+
+
+if __name__ == "__main__":
+    run_checks(globals())

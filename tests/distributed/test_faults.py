@@ -1,0 +1,76 @@
+"""`rushlight launch`, and jobs in which a process fails: all end, and it is said which one failed."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def _ranks() -> Any:
+    spec = importlib.util.spec_from_file_location("ranks", Path(__file__).with_name("ranks.py"))
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+ranks = _ranks()
+pytestmark = ranks.needs_mpi
+PROGRAM = Path(__file__).with_name("faults_program.py")
+
+
+def launched(*args: str, size: int = 2, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "rushlight", "launch", "-n", str(size), *options, str(PROGRAM), *args]
+    return subprocess.run(
+        command, env=ranks.environment(), capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        (
+            "raise",
+            ["rank 1 of 2 ended the job:", "ValueError: of the second rank", "in main", "rank 1 failed: Val"],
+        ),
+        ("early", ["ImportError: before MPI is there", "rank 1 failed: ImportError"]),
+        ("kill", ["rank 1 was killed by SIGKILL"]),
+        ("exit", ["rank 1 failed: the program ended with exit status 7"]),
+        ("timeout", ["all_reduce of group 0 (rank 0 of 2) timed out: not all processes took part in 3 s"]),
+    ],
+)
+def test_one_process_fails(what: str, said: list[str]) -> None:
+    began = time.monotonic()
+    run = launched(what)
+    assert run.returncode != 0
+    for text in said:
+        assert text in run.stderr, run.stderr
+    assert time.monotonic() - began < 40  # a hang lasts longer; no measure of speed
+
+
+def test_a_program_under_plain_mpiexec_ends_when_a_rank_raises() -> None:
+    run = ranks.launch(2, PROGRAM, "raise", timeout=60)
+    assert run.returncode != 0 and "rank 1 of 2 ended the job:" in run.stderr
+    assert "ValueError: of the second rank" in run.stderr
+
+
+def test_torchruns_variables_are_set() -> None:
+    run = launched("torchrun")
+    assert run.returncode == 0 and run.stdout.split() == ["fine", "fine"], run.stderr
+
+
+def test_a_job_is_started_again_and_ends_with_the_same_bits(tmp_path: Path) -> None:
+    values = []
+    for name, die_at, options in (("whole", "-1", ()), ("killed", "3", ("--restarts", "1"))):
+        (tmp_path / name).mkdir()
+        run = launched("train", str(tmp_path / name), die_at, options=options)
+        assert run.returncode == 0, run.stderr
+        values.append([line for line in run.stdout.splitlines() if line.startswith("value ")])
+    assert "starting it again (1 of 1)" in run.stderr and "rank 1 was killed by SIGKILL" in run.stderr
+    assert values[0] == values[1] and len(values[0]) == 1
