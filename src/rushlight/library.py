@@ -29,6 +29,7 @@ from ._library.stages import (
 )
 from .core import declare_pointwise
 from .core.aten import OpOverload, OpOverloadPacket, Tag, find, namespace
+from .core.dispatch import OVERRIDDEN
 from .core.errors import check
 from .core.lazy import LazyModule
 from .core.promotion import Promotion
@@ -249,8 +250,13 @@ class Library:
             positional, keywords = as_called(op.schema, args)
             return fn(*positional, **keywords)
 
+        def undo() -> None:
+            op.run = former
+            OVERRIDDEN.remove(op)
+
         op.run = run
-        self._undo.append(lambda: setattr(op, "run", former))
+        OVERRIDDEN.append(op)
+        self._undo.append(undo)
 
     def fallback(self, fn: Callable[..., Any], dispatch_key: Any = "", *, with_keyset: bool = False) -> None:
         raise NotImplementedError(

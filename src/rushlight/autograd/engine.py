@@ -25,6 +25,7 @@ from ..core.threads import on_fresh_stack
 from .edges import edge_of
 from .fit import can_fit, fit
 from .hooks import run_post_hooks, run_pre_hooks, run_tensor_hooks, told
+from .saved import OpNode
 from .tape import ACCUMULATE, AccumulateGrad, Edge, Node, added
 
 NOTHING: Any = object()
@@ -216,6 +217,7 @@ class Run:
         ready, buffers, dependencies, needed = self.ready, self.buffers, self.dependencies, self.needed
         # whether a node without hooks has nothing to do but to be called
         plain = needed is None and not self.captures and not MODES.anomaly
+        apply = _applier()
         while ready:
             node = heappop(ready)[2]
             grads = buffers.pop(node, None)
@@ -223,7 +225,7 @@ class Run:
             if grads is not None:
                 if plain and node._hooks is None and node._sequence != ACCUMULATE:
                     self.node = node
-                    outputs = node.apply(grads, None)
+                    outputs = apply(node, grads, None)
                     if self.node._hooks is not None:  # added while it ran
                         outputs = run_post_hooks(node, outputs, [])
                     if not self.retain_graph:
@@ -315,7 +317,7 @@ class Run:
 
     def _call(self, node: Node, grads: list[Any], wanted: Any) -> Any:
         if not MODES.anomaly:
-            return node.apply(grads, wanted)
+            return _applier()(node, grads, wanted)
         return blame(node, grads, wanted)
 
     def _accumulate(self, node: Node, grad: Any) -> None:
@@ -335,6 +337,20 @@ class Run:
         hooks = node._hooks
         if hooks is not None and hooks.post:
             run_post_hooks(node, (), [grad])
+
+
+def _applier() -> Callable[[Node, list[Any], Any], Any]:
+    """What calls a node: in a capture, one that records what was recorded before again."""
+    templates = None if AMBIENT.trace is None else AMBIENT.trace.templates
+    if templates is None:
+        return _apply
+    return lambda node, grads, wanted: (
+        templates.backward(node, grads, wanted) if isinstance(node, OpNode) else node.apply(grads, wanted)
+    )
+
+
+def _apply(node: Node, grads: list[Any], wanted: Any) -> Any:
+    return node.apply(grads, wanted)
 
 
 def _is_fresh(node: Node, grad: Tensor, grads: list[Any] | None, outputs: Any) -> bool:

@@ -391,7 +391,10 @@ class OpNode(Node):
         return zeros(self._meta[source]) if grad is None else grad
 
     def apply(self, grads: list[Any], wanted: Any) -> Any:
-        values = self.values(grads)
+        return self.applied(self.values(grads), wanted)
+
+    def applied(self, values: list[Any], wanted: Any) -> Any:
+        """As `apply`, of what `values` gives."""
         if self.counts is not None:
             return self._apply_lists(values, wanted)
         edges = self._next

@@ -116,6 +116,8 @@ class TensorsOfProgram(Interpreter):
         self.replaced, self.flags, self.deferred, self._abstract = {}, {}, [], []
         self.geometries.forget()
         self.numbers.close()
+        if self.templates is not None:
+            self.templates.forget()
 
     def new_input(self, spec: Spec, stem: str) -> Tensor:
         """An abstract tensor that is an input of the graph and no tensor of the caller."""

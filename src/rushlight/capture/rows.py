@@ -26,7 +26,7 @@ PLAIN = AUTOGRAD | TRACED
 def record_rows(capture: Capture, op: OpDef, rows: Sequence[Arguments]) -> list[Tensor] | None:
     """The results of `op` on each row; None where rows have to be recorded one by one."""
     single = op.kind is Kind.POINTWISE and len(op.schema.returns) == 1 and not op.list_positions
-    if not single or op.random or not _is_quiet(capture):
+    if not single or op.random or not is_quiet(capture):
         return None
     known: dict[Any, Node] = {}
     line = capture._line()
@@ -54,7 +54,7 @@ def record_rows(capture: Capture, op: OpDef, rows: Sequence[Arguments]) -> list[
     return results
 
 
-def _is_quiet(capture: Capture) -> bool:
+def is_quiet(capture: Capture) -> bool:
     """Whether operators do nothing but record themselves."""
     return AMBIENT.keys == TRACED and not (MODES.traces or MODES.grad or MODES.inference or capture.deferred)
 
@@ -63,13 +63,13 @@ def record_alike(
     capture: Capture, function: Callable[[Tensor], Tensor], tensors: Sequence[Tensor]
 ) -> list[Tensor]:
     """`function(tensor)`, which has no effects, of each tensor."""
-    if not _is_quiet(capture):
+    if not is_quiet(capture):
         return [function(tensor) for tensor in tensors]
     graph = capture.graph
     known: dict[Any, tuple[Value, list[Node], Value]] = {}
     results: list[Tensor] = []
     for tensor in tensors:
-        key = None if capture.reason is not None else _layout(capture, tensor)
+        key = None if capture.reason is not None else layout_of(capture, tensor)
         first = known.get(key)
         if first is None:
             value = None if key is None else capture.value_of(capture.abstract(tensor))
@@ -111,7 +111,7 @@ def _key(capture: Capture, op: OpDef, row: Arguments, operands: Sequence[Any]) -
     here."""
     found: list[Any] = []
     for tensor in operands:
-        layout = None if tensor is None else _layout(capture, tensor)
+        layout = None if tensor is None else layout_of(capture, tensor)
         if tensor is not None and layout is None:
             return None
         found.append(layout)
@@ -124,7 +124,7 @@ def _key(capture: Capture, op: OpDef, row: Arguments, operands: Sequence[Any]) -
     return tuple(found)
 
 
-def _layout(capture: Capture, tensor: Any) -> Any:
+def layout_of(capture: Capture, tensor: Any) -> Any:
     """What shape rules see of a tensor; None of one that is more than its elements."""
     if not isinstance(tensor, Tensor) or (tensor._trace is not None and tensor._trace is not capture):
         return None

@@ -29,13 +29,19 @@ from .memory import spec_of
 from .numbers import LiveNumber, numbers_spec
 from .random import Draws, StatePoint, generator_of, stream_spec, with_generator, words_taken
 from .rewrites import is_live, rewritten, specialised
+from .row_updates import record_updates
 from .rows import record_alike, record_rows
+from .templates import Templates
 
 
 class Capture(DeferredResults):
     """One open capture. Use `with`. `reason`: why it was left, if it was (tentative.py)."""
 
     reason: CaptureError | None = None
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.templates = Templates(self)
 
     def __enter__(self) -> Capture:
         self._saved = AMBIENT.keys, AMBIENT.trace, MODES.saved_hooks
@@ -93,8 +99,14 @@ class Capture(DeferredResults):
     def map_alike(self, function: Callable[[Tensor], Tensor], tensors: Sequence[Tensor]) -> list[Tensor]:
         return record_alike(self, function, tensors)
 
+    def update_rows(self, update: Callable[[Sequence[int]], None], rows: Sequence[Sequence[Tensor]]) -> None:
+        record_updates(self, update, rows)
+
     def _recorded(self, op: OpDef, args: Arguments, live: list[int]) -> Any:
         """Record an operator; `live` are its arguments that are live numbers."""
+        line = self._line()
+        if self.reason is not None:  # it was left because of what runs there
+            raise self.reason
         lifted = self._map(op, args, self.abstract)
         if self.data_sizes is not None and needs_data_sizes(self.data_sizes, op, lifted):
             return with_data_sizes(self.data_sizes, op, lifted)
@@ -118,7 +130,7 @@ class Capture(DeferredResults):
             given = tuple(self._number(a) if is_live(a) else a for a in given)
         if op.random:
             given = self._with_stream(op, given, lambda: words_taken(op, lifted, specs))
-        node = self.graph.call(op, given, specs, self._line())
+        node = self.graph.call(op, given, specs, line)
         outputs = results if isinstance(results, tuple) else (results,)
         for tensor, value in zip(outputs, node.outputs, strict=True):
             self._adopt(tensor, value, own_storage=op.kind is not Kind.VIEW)

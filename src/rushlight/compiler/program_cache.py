@@ -54,11 +54,12 @@ class _NoText(Exception):
 
 def _text(graph: Graph) -> str:
     names = {value: f"%{i}" for i, value in enumerate(graph.values())}
-    lines = [f"{names[v]} {_described(v)}" for v in graph.inputs]
+    known: dict[int, str] = {}  # by the identity of a spec, which many values share
+    lines = [f"{names[v]} {_described(v, known)}" for v in graph.inputs]
     for node in graph.nodes:
         if _is_lowered_by_program(node.op):
             raise _NoText
-        outputs = ", ".join(f"{names[v]} {_described(v)}" for v in node.outputs)
+        outputs = ", ".join(f"{names[v]} {_described(v, known)}" for v in node.outputs)
         arguments = ", ".join(_argument(a, names) for a in node.args)
         lines.append(f"{outputs} = {node.op.name}({arguments}) {node.returns_list}")
     lines.append(" ".join(names[v] for v in graph.outputs))
@@ -79,13 +80,16 @@ def _is_lowered_by_program(op: OpDef) -> bool:
     return op.family == "library" and (callable(op.lowering) or op.kind is Kind.POINTWISE)
 
 
-def _described(value: Value) -> str:
+def _described(value: Value, known: dict[int, str]) -> str:
     spec = value.spec
     number = "" if value.number is None else value.number.__name__
     if value.constant is not None:
         raise _NoText
-    layout = f"{spec.known_shape()}{spec.known_strides()}{spec.offset}"
-    return f"{spec.dtype.name}{layout}{spec.conj}{spec.neg}{number}"
+    text = known.get(id(spec))
+    if text is None:
+        layout = f"{spec.known_shape()}{spec.known_strides()}{spec.offset}"
+        text = known[id(spec)] = f"{spec.dtype.name}{layout}{spec.conj}{spec.neg}"
+    return f"{text}{number}"
 
 
 def _argument(argument: Any, names: dict[Value, str]) -> str:

@@ -99,6 +99,9 @@ def call_operator(op: OpDef, args: Arguments) -> Any:
     return execute(op, args, keys)
 
 
+# Operators of the package that run a kernel of the user's.
+OVERRIDDEN: list[OpDef] = []
+
 # `call_operator`, or what does the same natively (runtime/native_dispatch.py).
 run_call: Callable[[OpDef, Arguments], Any] = call_operator
 

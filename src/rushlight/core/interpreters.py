@@ -40,6 +40,7 @@ class Interpreter:
     lowest = False  # no level below this one records anything: it stands in place of running on data
     wraps_new = False  # tensors that are made while it is open belong to it
     transparent = False  # autograd concerns what it wraps alone
+    templates: Any = None  # what was recorded, to be recorded again (capture/templates.py)
     takes_all = (
         False  # while it is open, it runs every operator, also on tensors of interpreters outside of it
     )
@@ -76,6 +77,10 @@ class Interpreter:
     def map_alike(self, function: Callable[[Tensor], Tensor], tensors: Sequence[Tensor]) -> list[Tensor]:
         """`function(tensor)`, which has no effects, of each tensor."""
         return [function(tensor) for tensor in tensors]
+
+    def update_rows(self, update: Callable[[Sequence[int]], None], rows: Sequence[Sequence[Tensor]]) -> None:
+        """`update` of all rows, given their numbers; it takes each row of tensors by itself."""
+        update(range(len(rows)))
 
     def take_geometry(self, target: Tensor, view: Tensor) -> None:
         """Give `target` the geometry of `view`, a view of what it was (`target.t_()`)."""
@@ -175,9 +180,11 @@ def run_traced(op: OpDef, args: Arguments, keys: int) -> Any:
     for tensor in tensors:
         if trace.owns(tensor):
             own |= tensor._keys
-    if own & AUTOGRAD and not trace.waits(op, args):
-        return autograd_layer(op, args, keys, trace)
-    return trace.process(op, args)
+    recorded = bool(own & AUTOGRAD) and not trace.waits(op, args)
+    templates = trace.templates
+    if templates is not None and not templates.busy:
+        return templates.call(op, args, keys, recorded)
+    return autograd_layer(op, args, keys, trace) if recorded else trace.process(op, args)
 
 
 def _innermost_open(op: OpDef, tensors: list[Tensor]) -> Interpreter | None:

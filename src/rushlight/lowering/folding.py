@@ -16,10 +16,8 @@ from ..core.symbols import SymInt, exact
 from ..core.tokens import device, layout, memory_format
 from ..graph.ir import Graph, Node, Value, map_values
 
-KEPT = (
-    4,
-    8,
-)  # layers that stay of those that nothing refers to by their number: at first, and if that is not enough
+# layers that stay of those that nothing refers to by their number: at first, and if that is not enough
+KEPT = (4, 8)
 WORTH = 3  # layers that are left out at least
 FEWEST_NODES = 32  # of a graph that is worth looking at
 
@@ -71,11 +69,17 @@ def fold(graph: Graph, kept: int) -> Folded | None:
 def _items(graph: Graph) -> list[Item]:
     """The nodes of a graph, and its outputs."""
     known: dict[Any, Hashable] = {}
+    layouts: dict[Any, int] = {}
+    specs: dict[int, int] = {}  # by identity: many values share one
 
     def described(value: Value) -> Hashable:
         spec = value.spec
-        layout = exact(spec.shape), exact(spec.strides), exact(spec.offset)
-        return spec.dtype, layout, spec.conj, spec.neg, value.number
+        number = specs.get(id(spec))
+        if number is None:
+            layout = exact(spec.shape), exact(spec.strides), exact(spec.offset)
+            described = spec.dtype, layout, spec.conj, spec.neg
+            number = specs[id(spec)] = layouts.setdefault(described, len(layouts))
+        return number, value.number
 
     def argument(given: Any) -> Hashable:
         kind = type(given)

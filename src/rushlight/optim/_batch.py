@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from .._api.link import API
 from ..autograd.grad_mode import is_grad_enabled
@@ -12,7 +14,8 @@ from ..capture.numbers import live_number
 from ..core.dispatch import AMBIENT
 from ..core.dtypes import float32, float64, get_default_dtype
 from ..core.errors import check
-from ..core.tensor import Tensor
+from ..core.modes import MODES
+from ..core.tensor import AUTOGRAD, Tensor, wrap
 from ..core.tokens import preserve_format
 
 if TYPE_CHECKING:
@@ -52,6 +55,14 @@ def outside_of_capture() -> Iterator[None]:
         AMBIENT.keys, AMBIENT.trace = saved
 
 
+def by_rows(update: Callable[..., None]) -> Callable[..., None]:
+    """Declares that an `_update` takes each parameter by itself, and writes to it and the tensors of its state,
+    but neither makes such tensors nor asks for anything that is kept elsewhere: a capture runs it once for
+    parameters that look alike."""
+    update.by_rows = True  # type: ignore[attr-defined]
+    return update
+
+
 class Batch:
     """The parameters of one group that have gradients, in one step.
 
@@ -78,6 +89,25 @@ class Batch:
         )
         if self.grads and "maximize" in group and self.maximize:
             self.grads = list(foreach.neg(self.grads))
+
+    def rows(self) -> list[list[Tensor]]:
+        """What belongs to each parameter: itself, its gradient, and the tensors of its state."""
+        return [
+            [param, grad, *(value for value in state.values() if isinstance(value, Tensor))]
+            for param, grad, state in zip(self.params, self.grads, self.states, strict=True)
+        ]
+
+    def part(self, numbers: Sequence[int]) -> Batch:
+        """The batch of some of the parameters, by their numbers."""
+        if len(numbers) == len(self.params):
+            return self
+        part: Batch = object.__new__(Batch)
+        vars(part).update(vars(self))
+        part.leaves = [self.leaves[n] for n in numbers]
+        part.states = [self.states[n] for n in numbers]
+        part.params = [self.params[n] for n in numbers]
+        part.grads = [self.grads[n] for n in numbers]
+        return part
 
     def _seen(self, tensor: Tensor) -> Tensor:
         return functions["view_as_real"](tensor) if self.real and tensor.is_complex() else tensor
@@ -151,7 +181,10 @@ def _counted(step: Tensor) -> Any:
 
 def new_step(value: float = 0.0) -> Tensor:
     """The count of steps: a 0-d float tensor, so that compiled code can count."""
-    return functions["full"]((), float(value), dtype=float64 if get_default_dtype() is float64 else float32)
+    dtype = float64 if get_default_dtype() is float64 else float32
+    if AMBIENT.keys or MODES.devices or MODES.functions or MODES.inference:
+        return functions["full"]((), float(value), dtype=dtype)
+    return wrap(np.array(value, dtype.numpy))
 
 
 def decayed(batch: Batch) -> list[Tensor]:
@@ -172,4 +205,8 @@ def average_squares(squares: list[Tensor], grads: list[Tensor], rate: Any) -> No
 
 
 def zeros_like(param: Tensor) -> Tensor:
+    array = param._array
+    seen = AMBIENT.keys or MODES.functions or MODES.inference or param._keys & ~AUTOGRAD
+    if array is not None and not seen and param._spec is None and array.flags.carray:
+        return wrap(np.zeros(array.shape, array.dtype))
     return functions["zeros_like"](param, memory_format=preserve_format)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.errors import check
 from ..core.tensor import Tensor
-from ._batch import Batch, functions, zeros_like
+from ._batch import Batch, by_rows, functions, zeros_like
 from .optimizer import Optimizer, ParamsT, validate
 
 __all__ = ["Muon"]
@@ -73,6 +73,7 @@ class Muon(Optimizer):
         check(not param.is_complex(), "Muon does not support complex parameters")
         return {"momentum_buffer": zeros_like(param)}
 
+    @by_rows
     def _update(self, batch: Batch) -> None:
         lr, momentum = batch.lr, batch.momentum
         for param, grad, average in zip(

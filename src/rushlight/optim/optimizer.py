@@ -192,6 +192,17 @@ class Optimizer:
         """One step of one group; every optimizer defines it."""
         raise NotImplementedError
 
+    def _is_by_rows(self, batch: Batch) -> bool:
+        """Whether a capture may run the update once for parameters that look alike."""
+        return getattr(type(self)._update, "by_rows", False)
+
+    def _update_all(self, batch: Batch) -> None:
+        trace = AMBIENT.trace
+        if trace is None or not self._is_by_rows(batch):
+            self._update(batch)
+        else:
+            trace.update_rows(lambda numbers: self._update(batch.part(numbers)), batch.rows())
+
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update the parameters from their gradients; `closure` computes the loss anew and is called
         first."""
@@ -204,7 +215,7 @@ class Optimizer:
             for index in range(len(self.param_groups)):
                 batch = Batch(self, index, self._as_real)
                 if batch.params:
-                    self._update(batch)
+                    self._update_all(batch)
         if capturing():
             self._keep_state()
         return loss

@@ -6,7 +6,17 @@ from typing import Any
 
 from ..capture.numbers import live_number
 from ..core.tensor import Tensor
-from ._batch import Batch, capturing, decayed, foreach, functions, new_step, outside_of_capture, zeros_like
+from ._batch import (
+    Batch,
+    by_rows,
+    capturing,
+    decayed,
+    foreach,
+    functions,
+    new_step,
+    outside_of_capture,
+    zeros_like,
+)
 from .optimizer import Optimizer, ParamsT, validate, validate_common, validate_modes
 
 __all__ = ["ASGD", "SGD"]
@@ -65,6 +75,7 @@ class SGD(Optimizer):
         )
         validate_modes(fused, foreach, differentiable)
 
+    @by_rows
     def _update(self, batch: Batch) -> None:
         grads = decayed(batch)
         momentum = batch.momentum
@@ -72,6 +83,15 @@ class SGD(Optimizer):
             averages = self._averages(batch, grads, momentum)
             grads = foreach.add(grads, foreach.mul(averages, momentum)) if batch.nesterov else averages
         foreach.sub_(batch.params, foreach.mul(grads, batch.lr))
+
+    def _is_by_rows(self, batch: Batch) -> bool:
+        if batch.momentum != 0:
+            if batch.dampening != 0:
+                return False  # it matters whether all parameters had a step
+            for param in batch.leaves:
+                self._make_average(param)
+            batch.states = [self.state[param] for param in batch.leaves]
+        return super()._is_by_rows(batch)
 
     def _make_state(self) -> None:
         for group in self.param_groups:
@@ -161,6 +181,7 @@ class ASGD(Optimizer):
             "ax": zeros_like(param),
         }
 
+    @by_rows
     def _update(self, batch: Batch) -> None:
         params, averages = batch.params, batch.column("ax")
         rates, shares = [s["eta"] for s in batch.states], [s["mu"] for s in batch.states]
