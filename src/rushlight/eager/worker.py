@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import os
 import queue
+import sys
 import threading
 from collections.abc import Callable
 
@@ -24,7 +25,7 @@ _forks = 0  # of which this process is the last
 
 
 def submit(job: Job) -> None:
-    """Run `job`, which raises nothing, in the background."""
+    """Run `job` in the background. What it raises is told as of any thread, and the next job runs."""
     global _thread
     with _lock:
         if _stopped:
@@ -46,7 +47,10 @@ def _work(jobs: queue.SimpleQueue[Job]) -> None:
         with _at_work:
             if _stopped:
                 return
-            job()
+            try:
+                job()
+            except Exception:
+                threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
         del job
 
 

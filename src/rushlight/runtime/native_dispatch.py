@@ -8,9 +8,7 @@ resolved the first call of its kind. Everything else goes to the functions of Py
 from __future__ import annotations
 
 import ctypes
-import os
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -32,6 +30,7 @@ from ..core.resolve import Packet
 from ..core.tensor import Tensor
 from ..core.tokens import Size
 from ..derivatives.declare import Capture, Entry, Take
+from ..eager import worker
 from .engine import engine
 from .invoke import MethodDef, available, c_functions
 from .native_views import FIXES, Fixes, Form, Table, has_slots, meet_view, new_slots
@@ -171,24 +170,11 @@ def _slots_are_laid_out() -> bool:
 
 
 _installed: _Installed | None = None
-_thread: threading.Thread | None = None
 
 
 def install_in_background(packets: dict[str, Packet]) -> None:
     """`install`, while the program goes on."""
-    global _thread
-    _thread = threading.Thread(target=install, args=(packets,), name="rushlight-dispatch")
-    _thread.start()
-
-
-def wait() -> None:
-    """Wait for `install_in_background`."""
-    if _thread is not None:
-        _thread.join()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=wait)  # so that a child finds no lock taken by a thread that it does not have
+    worker.submit(lambda: install(packets))
 
 
 def install(packets: dict[str, Packet]) -> bool:
