@@ -136,6 +136,7 @@ CALLBACKS = {
     ("core.nested", "RULES"): "rules of operators for nested tensors",
     ("core.nested_strided", "RULES"): "as core.nested",
     ("core.pytree", "_RECORDS"): "structures that a capture takes apart",
+    ("core.resolve", "_native"): "native calls are made when a program has made many",
     ("core.stance", "_on_change"): FORGET,
     ("core.symbols", "_live"): "arithmetic of sizes that leaves the integers",
     ("core.tensor", "_before_flag"): "requires_grad is set in a capture",

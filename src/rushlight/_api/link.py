@@ -41,7 +41,7 @@ attach_methods(API)
 _native_dispatch = LazyModule("rushlight.runtime.native_dispatch")
 _random_streams = LazyModule("rushlight.runtime.random_streams")
 when_drawn(1 << 21, lambda: _random_streams.install_in_background())
-_DISPATCH = os.environ.get("RUSHLIGHT_DISPATCH") or "python"
+_DISPATCH = os.environ.get("RUSHLIGHT_DISPATCH") or "native"
 if _DISPATCH not in ("python", "native"):
     raise ValueError(f"RUSHLIGHT_DISPATCH must be python or native, but it is {_DISPATCH!r}")
 if _DISPATCH == "native":
