@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Callable
 
-Job = Callable[[], None]
+Job = Callable[[], object]
 
 _at_work = threading.Lock()
 _lock = threading.Lock()
