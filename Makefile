@@ -29,6 +29,7 @@ bench: $(VENV)/.stamp-test
 
 docs: $(VENV)/.stamp-docs
 	$(BIN)/python -m sphinx -W -n --keep-going -q -b html docs docs/_build/html
+	$(BIN)/rushlight atlas --out docs/_build/html/atlas
 
 upstream: $(VENV)/.stamp-test
 	$(BIN)/rushlight upstream $(ARGS)

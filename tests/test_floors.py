@@ -103,7 +103,7 @@ FLOORS = [
     ["_dynamo"],
     ["programs"],  # of PyTorch's, which find this package under its name
     ["__init__"],
-    ["testing", "cli", "__main__"],
+    ["testing", "cli", "atlas", "__main__"],
     ["torch_backend"],  # imported by PyTorch alone
 ]
 LEVEL = {name: level for level, names in enumerate(FLOORS) for name in names}

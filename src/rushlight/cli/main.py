@@ -23,6 +23,7 @@ COMMANDS = {
     "demo": ("rushlight.cli.demo", "train a small GPT, its whole step compiled"),
     "tour": ("rushlight.cli.tour", "the library, stop by stop"),
     "ops": ("rushlight.cli.ops", "search the operators: schema, kind, stages present"),
+    "atlas": ("rushlight.cli.atlas", "a page for every operator: plots, formulas, code, accuracy, speed"),
     "upstream": ("rushlight.cli.upstream", "run PyTorch's own unit tests on Rushlight"),
 }
 
