@@ -34,6 +34,7 @@ EXAMPLES = {
     "start": 6,
     "torch_backend": 1,
     "tutorials/breaks": 2,
+    "tutorials/distributed": 3,
     "tutorials/gpt": 4,
     "tutorials/operator": 3,
     "tutorials/port": 3,

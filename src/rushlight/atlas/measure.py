@@ -45,7 +45,7 @@ def accuracy(name: str) -> dict[str, Any] | None:
     op, exact = curve_of(name), references().get(name)
     if op is None or exact is None:
         return None
-    import mpmath  # type: ignore[import-not-found]
+    import mpmath
 
     x = points(name)
     with mpmath.workdps(50):

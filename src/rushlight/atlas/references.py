@@ -35,7 +35,7 @@ ALIASES = {
 @functools.cache
 def references() -> dict[str, Callable[[Any], Any]]:
     """By operator: the function of an mpf."""
-    import mpmath as m  # type: ignore[import-not-found]
+    import mpmath as m
 
     def normal(x: Any) -> Any:
         return m.erfc(-x / m.sqrt(2)) / 2

@@ -44,7 +44,7 @@ def of_example(section: Section) -> dict[str, str]:
             continue
         function, arguments, keywords = found
         args = [eval(ast.unparse(a), names) for a in arguments]
-        kwargs = {k.arg: eval(ast.unparse(k.value), names) for k in keywords}
+        kwargs = {str(k.arg): eval(ast.unparse(k.value), names) for k in keywords}
         return _stages(eval(ast.unparse(function), names), *args, **kwargs)
     return {}
 
