@@ -1,6 +1,6 @@
 """`make bench`: side-by-side timings of Rushlight and its peers, with the bars they must meet.
 
-    python benchmarks/run.py [--rows REGEX] [--quick] [--json FILE] [--page FILE]
+    python benchmarks/run.py [--rows REGEX] [--quick] [--json FILE] [--page FILE] [--distributed]
 
 The exit status is 1 when a bar is missed. More rows: add a function to ROWS, or a case to compiled.CASES.
 """
@@ -39,6 +39,8 @@ PEERS = ("torch",)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
+    if options.distributed:
+        return subprocess.call([sys.executable, str(Path(__file__).with_name("distributed.py"))])
     wanted = re.compile(options.rows)
     console = Console()
     if not console.is_terminal:
@@ -75,6 +77,11 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="fewer rounds, and without torch.compile")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers")
     parser.add_argument("--page", type=Path, metavar="FILE", help="write the table as Markdown")
+    parser.add_argument(
+        "--distributed",
+        action="store_true",
+        help="training in two processes against PyTorch's, and nothing else",
+    )
     return parser.parse_args(arguments)
 
 

@@ -66,6 +66,8 @@ def train(trained: Any, *, divided: bool, compiled: bool, clip: float | None = N
             dist.all_reduce(loss, dist.ReduceOp.AVG)
         losses.append(float(loss))
     compare(trained, losses, clip)
+    if compiled:
+        assert not step.eager, step.eager  # the whole step is one graph
 
 
 def sharded() -> Any:

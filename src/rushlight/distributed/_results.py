@@ -1,8 +1,7 @@
 """Collectives that give new tensors: what distributed tensors and modules exchange.
 
 Eager, they are those of process groups. In a program that is captured they are operators of its graph (functional
-collectives), so that the compiler decides where they begin and where they are waited for: `wait` marks where the
-result is needed.
+collectives), and the compiler decides where they begin and where they are waited for.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ from typing import Any
 
 from .._api.compiler import is_compiling
 from .._api.link import cat
-from ..core.dispatch import AMBIENT
 from ..core.tensor import Tensor
+from . import _functional_collectives as functional
 from . import distributed_c10d as c10d
 
 _OPS = {
@@ -24,20 +23,9 @@ _OPS = {
 }
 
 
-def _captured(group: Any) -> bool:
-    """Whether a graph is being made, which has no operators for collectives yet."""
-    if is_compiling():
-        AMBIENT.trace.refuse("a collective")
-    return is_compiling()
-
-
-def wait(tensor: Tensor) -> Tensor:
-    """The result of a collective, where it is needed."""
-    return tensor
-
-
 def all_reduce(tensor: Tensor, how: str, group: Any) -> Tensor:
-    _captured(group)
+    if is_compiling():
+        return functional.all_reduce(tensor.detach(), how, group)
     made = tensor.detach().contiguous().clone()
     c10d.all_reduce(made, _OPS[how], group=group)
     return made
@@ -45,7 +33,8 @@ def all_reduce(tensor: Tensor, how: str, group: Any) -> Tensor:
 
 def broadcast(tensor: Tensor, source: int, group: Any) -> Tensor:
     """What process `source` of the group has."""
-    _captured(group)
+    if is_compiling():
+        return functional.broadcast(tensor.detach(), source, group)
     made = tensor.detach().contiguous().clone()
     c10d.broadcast(made, group=group, group_src=source)
     return made
@@ -53,8 +42,9 @@ def broadcast(tensor: Tensor, source: int, group: Any) -> Tensor:
 
 def all_gather(tensor: Tensor, dim: int, group: Any) -> Tensor:
     """What all processes have, one after the other along `dim`."""
-    _captured(group)
     tensor, parts = tensor.detach().contiguous(), c10d.get_world_size(group)
+    if is_compiling():
+        return functional.all_gather_tensor(tensor, dim, group)
     shape = tuple(tensor.shape)
     made = tensor.new_empty((parts * shape[0], *shape[1:]))
     c10d.all_gather_into_tensor(made, tensor, group=group)
@@ -63,9 +53,10 @@ def all_gather(tensor: Tensor, dim: int, group: Any) -> Tensor:
 
 def reduce_scatter(tensor: Tensor, how: str, dim: int, group: Any) -> Tensor:
     """The piece of this process, along `dim`, of what all have."""
-    _captured(group)
     parts = c10d.get_world_size(group)
     tensor = tensor.detach()
+    if is_compiling():
+        return functional.reduce_scatter_tensor(tensor.contiguous(), how, dim, group)
     rows = tensor if dim == 0 else cat(list(tensor.chunk(parts, dim)), 0)
     made = rows.new_empty((rows.shape[0] // parts, *rows.shape[1:]))
     c10d.reduce_scatter_tensor(made, rows.contiguous(), _OPS[how], group=group)
@@ -74,7 +65,9 @@ def reduce_scatter(tensor: Tensor, how: str, dim: int, group: Any) -> Tensor:
 
 def all_to_all(tensor: Tensor, group: Any) -> Tensor:
     """Row i of the result is what process i has in the row of this one."""
-    _captured(group)
+    tensor = tensor.detach().contiguous()
+    if is_compiling():
+        return functional.all_to_all_single(tensor, None, None, group)
     made = tensor.new_empty(tuple(tensor.shape))
-    c10d.all_to_all_single(made, tensor.detach().contiguous(), group=group)
+    c10d.all_to_all_single(made, tensor, group=group)
     return made

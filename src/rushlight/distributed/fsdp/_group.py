@@ -120,7 +120,7 @@ class ParameterGroup:
     def gather(self) -> list[Tensor]:
         """The whole parameters."""
         if is_compiling():
-            return self._whole(results.wait(results.all_gather(self._flat(), 0, self.group)))
+            return self._whole(results.all_gather(self._flat(), 0, self.group))
         if self.gathered is None:
             self.begin_gathering()
             work, result = self.work
@@ -179,9 +179,8 @@ class ParameterGroup:
             rows.append(flat.view(self.parts, each.padded))
         table = cat(rows, 1) if len(rows) > 1 else rows[0]
         mine = results.reduce_scatter(table.reshape(-1), "avg", 0, self.group)
-        mine = results.wait(mine)
         if self.dim:
-            mine = results.wait(results.all_reduce(mine, "avg", self.mesh.get_group(0)))
+            mine = results.all_reduce(mine, "avg", self.mesh.get_group(0))
         return self._pieces(mine, grads)
 
     def _pieces(self, flat: Tensor, grads: Sequence[Tensor | None]) -> list[Any]:

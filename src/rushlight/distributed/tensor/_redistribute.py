@@ -24,28 +24,31 @@ def redistribute_local(
         return local
     place = coordinate(mesh)
     current = list(old)
-    # the size, here, of each dimension that a dimension of the mesh cuts: those before it have cut it already
-    nested = _cut_twice(old) or _cut_twice(new)
+    order = sorted(range(mesh.ndim), key=lambda dim: not isinstance(old[dim], Partial))
+    nested = _cuts_twice_on_the_way(old, new, order)
     if nested:  # from the last dimension of the mesh to the first, by way of the whole
         for dim in reversed(range(mesh.ndim)):
             if isinstance(current[dim], Shard):
-                local = _change(
-                    local,
-                    _size_before(shape, mesh, current, dim),
-                    mesh,
-                    dim,
-                    place,
-                    current[dim],
-                    Replicate(),
-                )
+                sizes = _size_before(shape, mesh, current, dim)
+                local = _change(local, sizes, mesh, dim, place, current[dim], Replicate())
                 current[dim] = Replicate()
-    order = sorted(range(mesh.ndim), key=lambda dim: not isinstance(current[dim], Partial))
-    for dim in order if not nested else range(mesh.ndim):
+    for dim in range(mesh.ndim) if nested else order:
         if current[dim] != new[dim]:
-            size = _size_before(shape, mesh, current, dim, new[dim])
-            local = _change(local, size, mesh, dim, place, current[dim], new[dim])
+            sizes = _size_before(shape, mesh, current, dim)
+            local = _change(local, sizes, mesh, dim, place, current[dim], new[dim])
             current[dim] = new[dim]
     return local
+
+
+def _cuts_twice_on_the_way(old: Placements, new: Placements, order: Sequence[int]) -> bool:
+    """Whether two dimensions of the mesh cut one of the tensor, before, after or in between: it matters then
+    which of them cut it first."""
+    current = list(old)
+    found = _cut_twice(current)
+    for dim in order:
+        current[dim] = new[dim]
+        found = found or _cut_twice(current)
+    return found
 
 
 def _cut_twice(placements: Sequence[Placement]) -> bool:
@@ -54,7 +57,7 @@ def _cut_twice(placements: Sequence[Placement]) -> bool:
 
 
 def _size_before(
-    shape: Sequence[int], mesh: Any, placements: Sequence[Placement], dim: int, new: Placement | None = None
+    shape: Sequence[int], mesh: Any, placements: Sequence[Placement], dim: int
 ) -> dict[int, int]:
     """How long each tensor dimension is before mesh dimension `dim` cuts it."""
     place = coordinate(mesh)
@@ -87,7 +90,7 @@ def _change(
             return _reduced_piece(local, old.reduce_op, new.dim, parts, index, group)
         if isinstance(new, Partial):
             raise RuntimeError(f"a tensor cannot be redistributed from {old} to {new}")
-        whole = results.wait(results.all_reduce(local, old.reduce_op, group))
+        whole = results.all_reduce(local, old.reduce_op, group)
         return (
             whole if isinstance(new, Replicate) else _change(whole, sizes, mesh, dim, place, Replicate(), new)
         )
@@ -118,7 +121,7 @@ def _padded(tensor: Tensor, dim: int, size: int) -> Tensor:
 def _gathered(local: Tensor, size: int, dim: int, parts: int, group: Any) -> Tensor:
     step = -(-size // parts)
     padded = _padded(local, dim, step).contiguous()
-    whole = results.wait(results.all_gather(padded, dim, group))
+    whole = results.all_gather(padded, dim, group)
     # only the last pieces are short, so that what is missing is at the end
     return whole if step * parts == size else whole.narrow(dim, 0, size).contiguous()
 
@@ -127,7 +130,7 @@ def _reduced_piece(local: Tensor, how: str, dim: int, parts: int, index: int, gr
     size = local.shape[dim]
     step = -(-size // parts)
     padded = _padded(local, dim, step * parts).contiguous()
-    mine = results.wait(results.reduce_scatter(padded, how, dim, group))
+    mine = results.reduce_scatter(padded, how, dim, group)
     length = piece(size, parts, index)[1]
     return mine if length == step else mine.narrow(dim, 0, length).contiguous()
 
@@ -141,5 +144,5 @@ def _exchanged(
     if sizes[old] % parts or local.shape[new] % parts:
         return own_piece(_gathered(local, sizes[old], old, parts, group), new, parts, index)
     blocks = cat([block.contiguous().unsqueeze(0) for block in local.chunk(parts, new)])
-    received = results.wait(results.all_to_all(blocks, group))
+    received = results.all_to_all(blocks, group)
     return cat(list(received.unbind(0)), old)

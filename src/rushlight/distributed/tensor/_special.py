@@ -56,7 +56,7 @@ def install(kind: Any) -> None:
         for dim, placement in enumerate(spec.placements):
             if isinstance(placement, Shard):
                 how = "sum" if not infinite else "max" if order > 0 else "min"
-                value = results.wait(results.all_reduce(value, how, spec.mesh.get_group(dim)))
+                value = results.all_reduce(value, how, spec.mesh.get_group(dim))
         value = value if infinite else value.pow(1.0 / order)
         return kind(
             value, DTensorSpec(spec.mesh, (Replicate(),) * spec.mesh.ndim, TensorMeta((), (), value.dtype))

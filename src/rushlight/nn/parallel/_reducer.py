@@ -333,7 +333,7 @@ class CapturedReduction(Reduction):
         for present, begun in self.begun:
             if begun is None:
                 continue
-            reduced, offset = results.wait(begun), 0
+            reduced, offset = begun, 0
             for position in present:
                 parameter = parameters[position]
                 count = parameter.numel()

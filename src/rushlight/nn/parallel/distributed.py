@@ -253,7 +253,7 @@ def _broadcast(tensors: list[Tensor], group: Any) -> None:
     with no_grad():
         flat = cat([tensor.detach().reshape(-1) for tensor in tensors])
         if is_compiling():
-            flat = results.wait(results.broadcast(flat, 0, group))
+            flat = results.broadcast(flat, 0, group)
         else:
             c10d.broadcast(flat, group=group, group_src=0)
         offset = 0
