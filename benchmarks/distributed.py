@@ -30,7 +30,7 @@ THREADS = dict.fromkeys(("RUSHLIGHT_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_N
 def gpt(lib: Any) -> Any:
     nn, functional = lib.nn, lib.nn.functional
 
-    class Block(nn.Module):
+    class Block(nn.Module):  # type: ignore[misc, name-defined]
         def __init__(self) -> None:
             super().__init__()
             self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
@@ -45,7 +45,7 @@ def gpt(lib: Any) -> Any:
             x = x + self.out(found.transpose(1, 2).reshape(rows, length, width))
             return x + self.down(functional.gelu(self.up(self.norm2(x))))
 
-    class GPT(nn.Module):
+    class GPT(nn.Module):  # type: ignore[misc, name-defined]
         def __init__(self) -> None:
             super().__init__()
             self.tokens, self.positions = nn.Embedding(VOCABULARY, WIDTH), nn.Embedding(LENGTH, WIDTH)
