@@ -38,6 +38,7 @@ _SPARSE = "sizes of sparse tensors are no symbols"
 
 # Entries that are compiled more than once for samples that differ in sizes alone, if all sizes are symbols.
 COMPILED_AGAIN: dict[str, str] = {
+    "_chunk_cat": "chunks of one row, as every size of 1, are a case of their own",
     "combinations": "how many there are follows from the size by no expression",
     "geqrf": _UNROLLED,
     "isin": "few values are compared one by one, many are sorted",
