@@ -27,12 +27,15 @@ from ..core.tensor import AUTOGRAD, TRACED, Tensor
 from ..core.tokens import device, layout, memory_format
 from ..graph.ir import Node, Value
 from .memory import StorageState
+from .numbers import LiveNumber
 from .template_tensors import Inputs, NotRepeatable, Template
 
 if TYPE_CHECKING:
     from .trace import Capture
 
 PLAIN = AUTOGRAD | TRACED
+_OTHERS = ("library", "foreach")  # operators of users, and those that rows.py knows
+WORTH = 3  # calls after which a template is worth making
 _CONSTANTS = frozenset((type(None), bool, int, str, DType, device, layout, memory_format))
 
 
@@ -124,7 +127,7 @@ class Templates:
         self.capture = capture
         self.busy = False  # an operator is being recorded: those inside of it are part of it
         self._known: dict[Any, Template | None] = {}  # None: is run every time
-        self._seen: set[Any] = set()  # what came once
+        self._seen: dict[Any, int] = {}  # how often something came
 
     def call(self, op: OpDef, args: Arguments, keys: int, recorded: bool) -> Any:
         """Run an operator, through autograd if it is `recorded`."""
@@ -133,7 +136,8 @@ class Templates:
         def run() -> Any:
             return autograd_layer(op, args, keys, capture) if recorded else capture.process(op, args)
 
-        if op.random or op.family in ("library", "control flow") or not self._is_plain():
+        live = LiveNumber in map(type, args)
+        if live or op.random or op.family in _OTHERS or not self._is_plain():
             return run()
         return self._again(op, args, recorded, run)
 
@@ -147,7 +151,7 @@ class Templates:
         return self._again(what, values, MODES.grad, lambda: node.applied(values, wanted))
 
     def forget(self) -> None:
-        self._known, self._seen = {}, set()
+        self._known, self._seen = {}, {}
 
     def _is_plain(self) -> bool:
         """Whether nothing but the capture sees operators."""
@@ -187,10 +191,8 @@ class Templates:
             return run() if self.capture.reason is not None else known.repeat(inputs, line)
         self.busy = True
         try:
-            if key in self._seen:
-                return self._recorded(key, inputs, run)
-            self._seen.add(key)
-            return run()
+            times = self._seen[key] = self._seen.get(key, 0) + 1
+            return self._recorded(key, inputs, run) if times == WORTH else run()
         finally:
             self.busy = False
 
