@@ -23,11 +23,12 @@ def test_every_registered_operator_is_there() -> None:
     assert all(collect.summary(name)["text"] for name in atlas.operators())
 
 
-def test_functions_of_one_argument_have_accuracy() -> None:
+def test_functions_of_one_argument_have_accuracy_and_speed() -> None:
     assert {"sigmoid", "gelu", "erfinv", "square", "special_airy_ai", "arcsin"} <= set(FUNCTIONS)
     assert not {"zeros_like", "cumsum", "add", "flip"} & set(FUNCTIONS)
     assert set(FUNCTIONS) <= set(references.references() if _has_mpmath() else MEASURED["accuracy"])
     assert set(MEASURED["accuracy"]) == set(FUNCTIONS)
+    assert len(MEASURED["speed"]) > 0.9 * len(FUNCTIONS)
 
 
 def _has_mpmath() -> bool:
