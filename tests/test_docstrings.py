@@ -37,7 +37,6 @@ LISTED = """
     hub.load_state_dict_from_url hub.set_dir jit.RecursiveScriptModule jit.ScriptFunction jit.load jit.save
     overrides.BaseTorchFunctionMode overrides.enable_reentrant_dispatch overrides.handle_torch_function
     overrides.redispatch_function overrides.wrap_torch_function testing.OracleMissing testing.require_oracle
-    torch_backend.rushlight
 """
 WITHOUT = set(LISTED.split())
 # Those whose examples need a process in which PyTorch is not imported.

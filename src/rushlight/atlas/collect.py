@@ -76,8 +76,13 @@ def summary(name: str) -> dict[str, Any]:
         "family": overloads[0].family,
         "kind": overloads[0].kind.value,
         "text": section.text if section else _by_kind(overloads[0]),
-        "public": _public().get(name, []),
+        "public": _public().get(name) or _of_functional(name),
     }
+
+
+def _of_functional(name: str) -> list[str]:
+    """The function of nn.functional that calls an operator of the same name."""
+    return [f"rushlight.nn.functional.{name}"] if name in rushlight.nn.functional.__all__ else []
 
 
 def _by_kind(op: OpDef) -> str:

@@ -58,7 +58,6 @@ MODULES = {
     "rushlight.profiler": "Profiler",
     "rushlight.eager": "Eager kernels",
     "rushlight.testing": "Comparisons",
-    "rushlight.torch_backend": "A backend for PyTorch",
 }
 
 
