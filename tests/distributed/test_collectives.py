@@ -29,3 +29,8 @@ def test_collectives(size: int) -> None:
 @pytest.mark.parametrize("size", [2, 4])
 def test_functional_collectives(size: int) -> None:
     ranks.run_all("functional_program", size)
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_groups_and_errors(size: int) -> None:
+    ranks.run_all("groups_program", size, RUSHLIGHT_DISTRIBUTED_DEBUG="DETAIL")

@@ -73,6 +73,13 @@ class Pending:
             self._end(failure)
             raise failure from error
 
+    def cancel(self) -> None:
+        """Give up waiting for messages that nobody sends."""
+        if not self.done:
+            for request in self._requests:
+                request.Cancel()
+            self._end(None)
+
     def wait(self, timeout: float | None = None) -> None:
         """Return when it has ended; DistBackendError after `timeout` seconds."""
         timeout = self.timeout if timeout is None else timeout

@@ -467,6 +467,8 @@ def monitored_barrier(
             if not wait_all_ranks:
                 break
     if missing:
+        for arrival in arrivals.values():
+            arrival.cancel()
         said = f"Ranks {', '.join(map(str, missing))}" if wait_all_ranks else f"Rank {missing[0]}"
         raise RuntimeError(f"{said} failed to pass monitoredBarrier in {limit * 1000:.0f} ms")
     for i in tokens:
