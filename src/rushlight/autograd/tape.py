@@ -196,6 +196,13 @@ def where_made() -> str:
     return "".join(traceback.format_stack(frame))
 
 
+def recorded_line() -> str | None:
+    """In anomaly mode, inside of a backward pass: the line of the user's whose node is running, "file:line"."""
+    node = running_node()
+    found = re.findall(r'^  File "(.*)", line (\d+)', (node and node._trace) or "", re.M)
+    return ":".join(found[-1]) if found else None
+
+
 class AccumulateGrad(Node):
     """The sink of a leaf: adds what arrives to `variable.grad`."""
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.tape import recorded_line
 from ..core.dispatch import AMBIENT, Arguments, execute, infer, is_sparse_call, tensors_in
 from ..core.dtypes import DTYPES
 from ..core.modes import MODES
@@ -32,6 +33,8 @@ from .rewrites import is_live, rewritten, specialised
 from .row_updates import record_updates
 from .rows import record_alike, record_rows
 from .templates import Templates
+
+OF_GRADIENT = " backward"  # after the line of a node that is of a backward pass
 
 
 class Capture(DeferredResults):
@@ -161,7 +164,8 @@ class Capture(DeferredResults):
         return dispatched
 
     def _line(self) -> str:
-        """As `user_line`; code that runs there and is not known is met."""
+        """As `user_line`; code that runs there and is not known is met. In anomaly mode, what a backward pass
+        computes is of the line that the forward operator is of."""
         frame = user_frame()
         if frame is None:
             return ""
@@ -171,6 +175,8 @@ class Capture(DeferredResults):
                 reason = self.environment.meet(frame)
                 if reason is not None:
                     self.refuse(reason)
+        if MODES.anomaly and (recorded := recorded_line()):
+            return recorded + OF_GRADIENT
         return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
     def sees_function(self, function: Any) -> None:

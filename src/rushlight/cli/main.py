@@ -20,6 +20,7 @@ COMMANDS = {
     ),
     "run": ("rushlight.cli.run", "run a PyTorch program, unchanged, on Rushlight"),
     "launch": ("rushlight.cli.launch", "run a program in several processes, which MPI starts"),
+    "explain": ("rushlight.cli.explain", "the page of a compiled function: every stage, and how it ran"),
     "demo": ("rushlight.cli.demo", "train a small GPT, its whole step compiled"),
     "tour": ("rushlight.cli.tour", "the library, stop by stop"),
     "ops": ("rushlight.cli.ops", "search the operators: schema, kind, stages present"),

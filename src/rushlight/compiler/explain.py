@@ -2,23 +2,33 @@
 
 `explain(function, *args)` compiles the function for these arguments and returns an `Explanation`: what every
 pass of the pipeline made, as text, how long it took, the bytes that each kernel moves, what was fused and why
-not. Printing it shows all of it but the machine code.
+not. Printing it shows all of it but the machine code; `save("page.html")` writes a page with all of it, in which
+each stage leads to the others, and `measured()` adds how it ran.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from ..autograd.anomaly_mode import set_detect_anomaly
 from ..capture.environment import environment_of
+from ..capture.errors import CaptureError
 from ..core.passes import PassLog
 from ..plan.passes import PLAN_PASSES
+from ..schedule.memory import moved_bytes
 from .build import build_specialization
 from .call_key import key_of_call, leaves_of
 from .changing_sizes import ChangingSizes
-from .pipeline import CAPTURE, PROGRAM_PASSES, CallToCapture, compile_call, moved_bytes
+from .pipeline import CAPTURE, PROGRAM_PASSES, Artifact, CallToCapture, compile_call
 from .specialization import Specialization
+
+if TYPE_CHECKING:
+    from .anatomy import Anatomy
+    from .measure import Measurement
 
 LAST_PLAN_PASS = PLAN_PASSES[-1].name
 LAST_GRAPH_PASS = [step.name for step in PROGRAM_PASSES if step.topic == "graph"][-1]
@@ -54,6 +64,13 @@ class Explanation:
     call_path: str  # how such a call runs
     seconds: dict[str, float]
     bytes_moved: dict[str, int]
+    name: str = "function"
+    # why the function has no graph: what, where, and what to do; there are no stages then
+    breaks: list[dict[str, Any]] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)  # why a compiled function was compiled, each time
+    call: tuple[Callable[..., Any], Any, Any] | None = None
+    artifacts: dict[str, Artifact] = field(default_factory=dict)
+    measurement: Measurement | None = None
 
     def after(self, name: str) -> str:
         """What the pass `name` made, of all programs."""
@@ -92,10 +109,49 @@ class Explanation:
     def assembly(self) -> str:
         return self.after("assemble")
 
+    @functools.cached_property
+    def programs(self) -> list[Anatomy]:
+        """Each program taken apart: nodes, kernels and functions, with links between them (anatomy.py)."""
+        from .anatomy import anatomy
+
+        return [anatomy(name, artifact) for name, artifact in self.artifacts.items()]
+
+    def measured(self, calls: int = 10) -> Explanation:
+        """The same, with how it ran: the function is called a few times, with all that it does."""
+        from .measure import measure
+
+        if self.call is None or not self.programs:
+            raise RuntimeError("measured(): there is no compiled program to run")
+        function, args, kwargs = self.call
+        told = replace(self, measurement=measure(function, args, kwargs, self.programs, calls))
+        told.__dict__["programs"] = self.programs
+        return told
+
+    def page(self) -> str:
+        """One HTML file that needs nothing else."""
+        from .explain_page import render_page
+
+        return render_page(self)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page to a file; gives its path."""
+        path = Path(path)
+        path.write_text(self.page(), encoding="utf-8")
+        return path
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the page, in a frame of its own."""
+        import html
+
+        frame = 'style="width:100%;height:720px;border:1px solid #8884;border-radius:6px"'
+        return f'<iframe srcdoc="{html.escape(self.page())}" {frame}></iframe>'
+
     def __str__(self) -> str:
         seconds = "\n".join(f"  {name:40} {1e3 * value:9.2f} ms" for name, value in self.seconds.items())
         moved = "\n".join(f"  {name:40} {value:12,} bytes" for name, value in self.bytes_moved.items())
+        breaks = "\n".join(f"  {found['text']}" for found in self.breaks)
         parts = {
+            "graph break": breaks,
             "captured graph": self.captured,
             "decomposed graph": self.decomposed,
             "graph after passes": self.graph,
@@ -113,10 +169,14 @@ class Explanation:
 def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
     """Compile `function` for a call with these arguments and tell what became of it.
 
-    The function is not run on them.
+    The function is not run on them. What is printed are the passes; in a notebook, or with `save`, it is a page:
+
+        rushlight.explain(step, x).save("step.html")
+        rushlight.explain(step, x).measured().save("step.html")  # this calls it
     """
-    sizes = getattr(function, "sizes", ChangingSizes())
+    sizes, reasons = getattr(function, "sizes", ChangingSizes()), list(getattr(function, "reasons", ()))
     function = getattr(function, "function", function)  # a compiled function explains what it compiles
+    name = getattr(function, "__qualname__", type(function).__name__)
     leaves, structure = leaves_of(args, kwargs)
     key = key_of_call(leaves, structure)
     if not sizes.watching:  # nor has a call shown which sizes change: marks and `dynamic` say so
@@ -125,9 +185,30 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
     environment = environment_of(function, (args, kwargs))
     log = PassLog(keep=True)
     request = CallToCapture(function, args, kwargs, environment, changing=sizes.changing(key))
-    compiled = compile_call(log.run(CAPTURE, request).call, use_cache=False, log=log)
+    try:
+        with set_detect_anomaly(
+            True, check_nan=False
+        ):  # so that nodes of gradients know the line of the forward operator
+            captured = log.run(CAPTURE, request).call
+    except CaptureError as error:
+        return Explanation([], [], [], [], "", {}, {}, name, [_break(error, function)], reasons)
+    compiled = compile_call(captured, use_cache=False, log=log)
     made = build_specialization(compiled, leaves, environment, key=sizes.key(key))
-    return _explanation(log, made)
+    told = _explanation(log, made)
+    return replace(told, name=name, reasons=reasons, call=(function, args, kwargs))
+
+
+def _break(error: CaptureError, function: Callable[..., Any]) -> dict[str, Any]:
+    error.locate(function)
+    file, _, line = error.place.rpartition(":")
+    return {
+        "what": error.what,
+        "file": file,
+        "line": int(line) if line.isdigit() else 0,
+        "remedy": error.problem.remedy,
+        "example": error.problem.example,
+        "text": str(error),
+    }
 
 
 def _explanation(log: PassLog, made: Specialization) -> Explanation:
@@ -143,11 +224,23 @@ def _explanation(log: PassLog, made: Specialization) -> Explanation:
     moved = {
         prefix + name: count
         for prefix, artifact in programs.items()
-        for name, count in moved_bytes(artifact).items()
+        for name, count in moved_bytes(artifact.schedule).items()
     }
     notes = [prefix + note for prefix, artifact in programs.items() for note in artifact.schedule.notes]
     symbols, guards = made.live.symbols_in_words(), [str(guard) for guard in made.guards]
-    return Explanation(stages, notes, symbols, guards, made.path.value, seconds, moved)
+    return Explanation(
+        stages, notes, symbols, guards, made.path.value, seconds, moved, artifacts=_pieces(programs)
+    )
+
+
+def _pieces(programs: dict[str, Artifact]) -> dict[str, Artifact]:
+    """The programs by name; those that are compiled in pieces, piece by piece."""
+    found = {}
+    for prefix, artifact in programs.items():
+        for number, piece in enumerate(artifact.pieces or (artifact,), 1):
+            part = f"piece {number}" if artifact.pieces else ""
+            found[f"{prefix}{part}".strip() or "program"] = piece
+    return found
 
 
 def _reports(program: str, log: PassLog) -> list[StageReport]:

@@ -60,11 +60,8 @@ def link(description: dict[str, Any], code: bytes, bodies: Mapping[str, BodyProg
     included."""
     invoke.prepare()
     entries = [s for s in description["segments"] if isinstance(s, str)]
-    entries += [profile.TIMES] if description["timers"] else []
-    addresses: dict[str, int] = {
-        "parallel_for": pool().parallel_for_address,
-        profile.CLOCK: profile.clock_address(),
-    }
+    entries += [profile.TIMES, profile.LOG] if description["timers"] else []
+    addresses: dict[str, int] = {"parallel_for": pool().parallel_for_address, **profile.imports()}
     if bodies:
         addresses.update({name: body.address for name, body in bodies.items()}, **c_routines())
     names = description["imports"]
@@ -77,9 +74,8 @@ def link(description: dict[str, Any], code: bytes, bodies: Mapping[str, BodyProg
     library = engine().link(code, entries, addresses)
     library.calls = tuple(bodies.values())
     if description["timers"]:
-        profile.add_program(
-            [profile.Timer(*words) for words in description["timers"]], library.addresses[profile.TIMES]
-        )
+        timers = [profile.Timer(*words) for words in description["timers"]]
+        profile.add_program(timers, library.addresses[profile.TIMES], library.addresses[profile.LOG])
     return library
 
 

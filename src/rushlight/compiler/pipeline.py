@@ -37,10 +37,10 @@ from ..graph.ir import Graph, print_graph, symbols_of, verify
 from ..graph.passes import GRAPH_PASSES
 from ..graph.subgraph import BodyProgram
 from ..logs import logger, wanted
-from ..loops.nest import MemoryKind
-from ..loops.program import Program, name_in, renamed, steps_of
+from ..loops.program import Program
 from ..lowering.folding import KEPT, Folded, fold
 from ..lowering.lower import lower
+from ..lowering.origins import Origins
 from ..lowering.updates import compose_updates
 from ..plan.passes import PLAN_PASSES, begin_planning
 from ..plan.program import PlannedProgram
@@ -51,7 +51,7 @@ from ..runtime.executable import Executable
 from ..runtime.pieces import PiecewiseExecutable
 from ..runtime.sized import SizedExecutable
 from ..runtime.target import Target
-from ..schedule.memory import buffers_of, bytes_of
+from ..schedule.memory import moved_bytes
 from ..schedule.passes import SCHEDULE_PASSES
 from ..schedule.passes import show as show_program
 from ..schedule.passes import verify as verify_program
@@ -160,6 +160,7 @@ class Compilation:
     llvm_seconds: dict[str, float] = field(default_factory=dict)
     symbols: Symbols | None = None  # of sizes that change
     keeps: tuple[int, ...] = KEPT  # how many equal layers to begin with, in turn; with none, all of them
+    origins: Origins | None = None  # which nodes kernels are of, if somebody wants to know
 
     @property
     def guards(self) -> list[Any]:
@@ -204,7 +205,9 @@ def _fold(compilation: Compilation) -> Compilation:
 
 def _lower(compilation: Compilation) -> Compilation:
     folded = compilation.folded
-    compilation.program = compilation.schedule = lower(compilation.graph if folded is None else folded.graph)
+    compilation.program = compilation.schedule = lower(
+        compilation.graph if folded is None else folded.graph, compilation.origins
+    )
     return compilation
 
 
@@ -483,17 +486,5 @@ def _tell(artifact: Artifact) -> None:
         logger("fusion").info("%s", "\n".join(artifact.schedule.notes))
     if wanted("time"):
         lines = [f"  {name:32} {1e3 * value:9.2f} ms" for name, value in artifact.seconds.items()]
-        lines += [f"  {name:32} {count:12,} bytes" for name, count in moved_bytes(artifact).items()]
+        lines += [f"  {name:32} {count:12,} bytes" for name, count in moved_bytes(artifact.schedule).items()]
         logger("time").info("%s\n%s", "from the cache" if cached else "compiled", "\n".join(lines))
-
-
-def moved_bytes(artifact: Artifact) -> dict[str, int]:
-    """Bytes that each kernel reads and writes, counting every buffer once."""
-    return {
-        name_in(unit, step): sum(
-            bytes_of(b) for b in renamed(unit, buffers_of(step)) if b.memory is not MemoryKind.ROW
-        )
-        for stage in artifact.schedule.stages
-        for unit in stage.units
-        for step in steps_of(unit)
-    }

@@ -34,7 +34,7 @@ def program_key(graph: Graph, symbols: Symbols | None) -> str | None:
                 _text(graph),
                 _symbols(symbols),
                 "guarded" * redzones.enabled(),
-                "timed" * profile.enabled(),
+                "timed, with events" * profile.enabled(),
                 "filled" * DETERMINISM.fills,
                 *_surroundings(),
             )

@@ -29,16 +29,18 @@ from ..loops.program import Program
 from ..loops.rewrite import rename_definition
 from .cost import DEEPEST
 from .lowered import Indices, Lowered, Lowerer
+from .origins import Origins
 
 
-def lower(graph: Graph) -> Program:
-    """The definitions that compute the outputs of `graph`."""
-    return _GraphLowering(graph).run()
+def lower(graph: Graph, origins: Origins | None = None) -> Program:
+    """The definitions that compute the outputs of `graph`; `origins` learns which nodes each is of."""
+    return _GraphLowering(graph, origins).run()
 
 
 class _GraphLowering:
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, origins: Origins | None) -> None:
         self.graph = graph
+        self.origins = origins
         self.low = Lowerer()
         self.values: dict[Value, Lowered] = {}
         self.input_buffers: dict[Value, Buffer] = {}
@@ -56,6 +58,8 @@ class _GraphLowering:
         for node in self.graph.nodes:
             self._lower_node(node)
         outputs = [self._output(value) for value in self.graph.outputs]
+        if self.origins is not None:
+            self.origins.close(self.low.definitions)
         recorder = self.low.recorder
         definitions = tuple(rename_definition(recorder, d, self._taken) for d in self.low.definitions)
         return Program(
@@ -105,6 +109,8 @@ class _GraphLowering:
     # Nodes.
 
     def _lower_node(self, node: Node) -> None:
+        if self.origins is not None:
+            self.origins.begin(node, len(self.low.definitions))
         results = self._results(node)
         for value, lowered in zip(node.outputs, results, strict=True):
             if node.op.kind is not Kind.VIEW:
@@ -116,6 +122,8 @@ class _GraphLowering:
             depth = 1 + max((self._depths[operand] for operand in node.inputs()), default=0)
             if lowered.buffer is None and depth > DEEPEST:
                 lowered = lowered.realize()
+            if self.origins is not None:
+                self.origins.watch(lowered, node)
             lowered = self.values[value] = lowered.shared(self.use_count[value])
             self._depths[value] = depth if lowered.buffer is None else 0
             if (

@@ -1,8 +1,9 @@
 """Pages: HTML files that need no network, made of a template, data and bundled libraries.
 
 `render(template, data, assets)` returns one self-contained file. A template is up to three files of
-`templates/`: `NAME.html` (the body of the page), `NAME.css` and `NAME.js`; the frame around it, the theme
-(light and dark) and the script that unpacks the data are shared. The libraries are the distributed files of
+`templates/`: `NAME.html` (the body of the page), `NAME.css` and `NAME.js`, or several scripts and styles in
+`templates/NAME/`, in the order of their names; the frame around it, the theme (light and dark) and the script
+that unpacks the data are shared. The libraries are the distributed files of
 their packages, each with its licence beside it and in the page; `ASSETS` says which.
 
 A script of a template starts with
@@ -72,7 +73,6 @@ def render(
     The page is self-contained, unless `linked` names the place, relative to the page, to which
     `write_assets` has written the libraries and the theme.
     """
-    own = [f"{template}.css"], [f"{template}.js"]
     if linked is None:
         libraries = [
             f'<script data-asset="{asset.name}">/*! {asset.package} {asset.version} {asset.licence}\n'
@@ -91,8 +91,8 @@ def render(
         ]
         styles = [f'<link rel="stylesheet" href="{html.escape(linked)}/theme.css">']
         libraries.append(f'<script src="{html.escape(linked)}/page.js"></script>')
-    styles += [f"<style>{_read('templates', file)}</style>" for file in own[0] if _exists(file)]
-    scripts = [f"<script>{_script(_read('templates', file))}</script>" for file in own[1] if _exists(file)]
+    styles += [f"<style>{text}</style>" for text in _own(template, ".css")]
+    scripts = [f"<script>{_script(text)}</script>" for text in _own(template, ".js")]
     parts = {
         "TITLE": html.escape(title),
         "STYLES": "\n".join(styles),
@@ -130,8 +130,14 @@ def _with_needs(names: Iterable[str]) -> list[Asset]:
     return list(found.values())
 
 
-def _exists(file: str) -> bool:
-    return resources.files(__package__).joinpath("templates", file).is_file()
+def _own(template: str, ending: str) -> list[str]:
+    """The scripts, or styles, of a template."""
+    place = resources.files(__package__).joinpath("templates")
+    found = [place.joinpath(template + ending)]
+    directory = place.joinpath(template)
+    if directory.is_dir():
+        found += sorted((f for f in directory.iterdir() if f.name.endswith(ending)), key=lambda f: f.name)
+    return [file.read_text(encoding="utf-8") for file in found if file.is_file()]
 
 
 def _read(*place: str) -> str:

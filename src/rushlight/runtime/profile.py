@@ -4,18 +4,28 @@ With RUSHLIGHT_PROFILE=1 in the environment, or from `start()` on, programs are 
 every launch (from its start to the end of its last task, on the calling thread) and around every task of
 every kernel (added up over all threads). `report()` tells both, per call of the program; under the
 environment variable that is printed when the process ends. Programs compiled before know no times.
+
+While an `EventLog` is open, such programs also write down when each launch and task began and ended, and on which
+thread.
 """
 
 from __future__ import annotations
 
 import atexit
 import ctypes
+import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 CLOCK = "clock_gettime"
+THREAD = "pthread_self"  # the number of a thread, as `threading.get_ident` has it
 TIMES = "times"  # the array of a module: how often it ran, then nanoseconds
+LOG = "event_log"  # the pointer of a module: where events are written, or null
+LOG_HEAD = 2  # words: how many events were met, and how many there is room for
+EVENT_WORDS = 4  # the address of a place in TIMES, nanoseconds at the beginning and the end, the thread
 
 _enabled = bool(os.environ.get("RUSHLIGHT_PROFILE"))
 
@@ -26,17 +36,19 @@ class Timer:
 
     name: str
     launch: bool
-    operations: int = 0  # floating-point operations, of a matrix product
+    operations: int = 0  # floating-point operations
     moved: int = 0  # bytes, counting every buffer once
+    kernel: str = ""  # the name of the kernel in the plan
 
     def to_words(self) -> list[str | int | bool]:
-        return [self.name, self.launch, self.operations, self.moved]
+        return [self.name, self.launch, self.operations, self.moved, self.kernel]
 
 
 @dataclass(frozen=True)
 class _Program:
     timers: Sequence[Timer]
     address: int
+    log: int  # the address of the pointer to the log of events
 
     def milliseconds(self) -> tuple[int, list[float]]:
         """How often the program ran, and the time of each timer per call."""
@@ -48,23 +60,92 @@ class _Program:
         ctypes.memset(self.address, 0, 8 * (1 + len(self.timers)))
 
 
+@dataclass(frozen=True)
+class TimedEvent:
+    """A launch or a task that ran, in nanoseconds of the monotonic clock."""
+
+    timer: Timer
+    start: int
+    end: int
+    thread: int
+
+
+class EventLog:
+    """What programs with clocks write down while it is open; `dropped` tells what there was no room for."""
+
+    def __init__(self, room: int = 1 << 20) -> None:
+        self._words = np.zeros(LOG_HEAD + room * EVENT_WORDS, np.int64)
+        self._words[1] = room
+        self._timers: dict[int, Timer] = {}
+
+    def open(self) -> None:
+        global _log
+        if _log is not None:
+            raise RuntimeError("another log of events is open")
+        _log = self
+        for program in _programs:
+            self.attach(program)
+
+    def close(self) -> None:
+        global _log
+        _log = None
+        for program in _programs:
+            ctypes.c_int64.from_address(program.log).value = 0
+
+    def attach(self, program: _Program) -> None:
+        self._timers.update(
+            (program.address + 8 * number, timer) for number, timer in enumerate(program.timers, 1)
+        )
+        ctypes.c_int64.from_address(program.log).value = self._words.ctypes.data
+
+    @property
+    def dropped(self) -> int:
+        return max(0, int(self._words[0] - self._words[1]))
+
+    def clear(self) -> None:
+        """Forget what happened so far, of a warm-up for example."""
+        self._words[0] = 0
+
+    def events(self) -> list[TimedEvent]:
+        """What happened, in order of the beginnings."""
+        count = min(int(self._words[0]), int(self._words[1]))
+        rows = self._words[LOG_HEAD : LOG_HEAD + count * EVENT_WORDS].reshape(count, EVENT_WORDS)
+        rows = rows[np.argsort(rows[:, 1], kind="stable")]
+        return [TimedEvent(self._timers[row[0]], *row[1:]) for row in rows.tolist()]
+
+
 _programs: list[_Program] = []
+_log: EventLog | None = None
 
 
 def enabled() -> bool:
     return _enabled
 
 
+_listeners: list[Callable[[], None]] = []
+
+
+def on_change(listener: Callable[[], None]) -> None:
+    """Have `listener` called when `start` or `stop` was."""
+    _listeners.append(listener)
+
+
 def start() -> None:
     """Have programs that are compiled from now on keep times."""
-    global _enabled
-    _enabled = True
+    _set(True)
 
 
 def stop() -> None:
     """Compile without clocks again; programs that have them keep them."""
+    _set(False)
+
+
+def _set(value: bool) -> None:
     global _enabled
-    _enabled = False
+    changed, _enabled = value != _enabled, value
+    if changed:
+        for listener in _listeners:
+            listener()
 
 
 def reset() -> None:
@@ -73,13 +154,25 @@ def reset() -> None:
         program.reset()
 
 
-def add_program(timers: Sequence[Timer], address: int) -> None:
-    """A linked program with the address of its array; its code is never unloaded while it is listed."""
-    _programs.append(_Program(timers, address))
+def programs() -> Sequence[_Program]:
+    """All programs with clocks that were linked."""
+    return tuple(_programs)
 
 
-def clock_address() -> int:
-    return ctypes.cast(getattr(ctypes.CDLL(None), CLOCK), ctypes.c_void_p).value or 0
+def add_program(timers: Sequence[Timer], address: int, log: int) -> None:
+    """A linked program with the addresses of its array and of its pointer to a log; its code is never unloaded
+    while it is listed."""
+    program = _Program(timers, address, log)
+    _programs.append(program)
+    if _log is not None:
+        _log.attach(program)
+
+
+@functools.cache
+def imports() -> dict[str, int]:
+    """The addresses of what programs with clocks call."""
+    library = ctypes.CDLL(None)
+    return {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in (CLOCK, THREAD)}
 
 
 def report() -> str:

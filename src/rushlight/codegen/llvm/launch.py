@@ -62,6 +62,9 @@ class Kernels:
         self.reports = reports
         self.records = Records(module, program.target, sized=SIZES in slots)
         self._functions: dict[str, Any] = {}
+        self.uses: dict[
+            str, dict[str, None]
+        ] = {}  # the functions of each kernel, for people who look for them
 
     def number(self, size: Any) -> Number:
         """A size, or where in the table of sizes it is."""
@@ -90,6 +93,7 @@ class Kernels:
         extent = self.number(size_of(plan.nest.outer[0].extent)) if plan.nest.outer else 1
         count, rows = self._share(plan)
         own = [word_of(extent), word_of(extent if count == 1 else rows), *(self.slots[b] for b in buffers)]
+        self.uses[plan.name] = {function.name: None}
         record = self.records.record([self.records.function(function.name), *own])
         return Task(self.records.routine("nest", len(buffers)).name, count, record, plan.name)
 

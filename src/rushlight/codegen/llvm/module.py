@@ -53,6 +53,7 @@ class NativeModule:
     reports: list[tuple[type[Exception], str]]
     timers: list[profile.Timer]  # of a program that keeps times
     derived: list[list[Any]]  # what the table of sizes holds besides the symbols (codegen/llvm/sizes.py)
+    functions: dict[str, dict[str, None]]  # those of each kernel, routines included
 
 
 def emit_module(program: PlannedProgram) -> NativeModule:
@@ -99,7 +100,7 @@ class _ModuleEmitter:
         timers: list[profile.Timer] = []
         if self.timers is not None:
             self.timers.finish()
-            addresses[profile.CLOCK] = profile.clock_address()
+            addresses |= profile.imports()
             timers = self.timers.timers
         return NativeModule(
             str(self.module),
@@ -109,6 +110,7 @@ class _ModuleEmitter:
             self.reports.errors,
             timers,
             self.table.derived,
+            self.kernels.uses,
         )
 
     def _stage(self, number: int, stage: Stage) -> None:
@@ -178,7 +180,9 @@ class _ModuleEmitter:
         if isinstance(plan, ScatterPlan):
             return self.kernels.template(plan, ScatterEmitter)
         if isinstance(plan, SortPlan):
-            return emit_sort(self.module, plan, self.target, self.slots, self.reports)
+            task = emit_sort(self.module, plan, self.target, self.slots, self.reports)
+            self.kernels.uses[plan.name] = {task.name: None}
+            return task
         return self.kernels.task(plan)
 
     # Times.

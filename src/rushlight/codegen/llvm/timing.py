@@ -11,9 +11,10 @@ from ...loops.kernels import Product
 from ...loops.nest import MemoryKind
 from ...loops.plans import LoopPlan
 from ...loops.program import Step
-from ...runtime.profile import CLOCK, TIMES, Timer
+from ...runtime.profile import CLOCK, EVENT_WORDS, LOG, LOG_HEAD, THREAD, TIMES, Timer
 from ...runtime.target import Target
 from ...schedule.memory import buffers_of, bytes_of
+from ...schedule.work import operations_of
 from .constants import literal
 from .emitter import Emitter
 from .launch import Task
@@ -57,8 +58,24 @@ class Timers:
         return e.add(e.mul(seconds, 10**9), rest)
 
     def add(self, e: Emitter, number: int, start: Any) -> None:
-        """Add the time since `start` to timer `number`, from 1 on."""
-        self._count(e, number, e.sub(self.now(e), start))
+        """Add the time since `start` to timer `number`, from 1 on, and tell the log of events."""
+        end = self.now(e)
+        self._count(e, number, e.sub(end, start))
+        log = e.load(literal(e.pointer, f'@"{LOG}"'), e.pointer)
+        with e.builder.if_then(e.builder.icmp_unsigned("!=", log, ir.Constant(e.pointer, None))):
+            place = e.builder.atomic_rmw("add", log, e.i64(1), "monotonic")
+            with e.builder.if_then(e.compare("<", place, e.load(e.address(log, 1, e.i64), e.i64))):
+                times = literal(e.pointer, f'@"{TIMES}"')
+                timer = e.builder.ptrtoint(e.address(times, number, e.i64), e.i64)
+                thread = e.call(self._thread(e), [])
+                first = e.add(e.mul(place, EVENT_WORDS), LOG_HEAD)
+                for word, value in enumerate((timer, start, end, thread)):
+                    e.builder.store(value, e.address(log, e.add(first, word), e.i64), align=8)
+
+    def _thread(self, e: Emitter) -> Any:
+        if THREAD not in self.module.globals:
+            ir.Function(self.module, ir.FunctionType(e.i64, []), THREAD)
+        return self.module.globals[THREAD]
 
     def count_call(self, e: Emitter) -> None:
         self._count(e, 0, e.i64(1))
@@ -71,16 +88,19 @@ class Timers:
         """Define the array, once the number of timers is known."""
         kind = ir.ArrayType(ir.IntType(64), 1 + len(self.timers))
         ir.GlobalVariable(self.module, kind, TIMES).initializer = ir.Constant(kind, None)
+        pointer = ir.PointerType()
+        ir.GlobalVariable(self.module, pointer, LOG).initializer = ir.Constant(pointer, None)
 
 
 def _timer(step: Step, part: str) -> Timer:
     """Of sizes that change: what a call like the one that was captured does."""
     moved = hint(sum(bytes_of(b) for b in buffers_of(step) if b.memory is not MemoryKind.ROW))
+    done = operations_of(step)
     if isinstance(step, LoopPlan):
         written = ", ".join(str(b) for b in step.outputs if b.memory is not MemoryKind.ROW)
-        return Timer(f"{step.nest.name} -> {written}", launch=False, moved=moved)
-    if not isinstance(step, Product) or part:
-        return Timer(f"{step.name} {part}".strip(), launch=False, moved=moved if not part else 0)
-    product = step.shape
-    operations = hint(2 * product.size * product.depth)
-    return Timer(f"{step.name} {product}", launch=False, operations=operations, moved=moved)
+        return Timer(f"{step.nest.name} -> {written}", False, done, moved, step.name)
+    if part:
+        return Timer(f"{step.name} {part}", False, kernel=step.name)
+    if not isinstance(step, Product):
+        return Timer(step.name, False, done, moved, step.name)
+    return Timer(f"{step.name} {step.shape}", False, done, moved, step.name)

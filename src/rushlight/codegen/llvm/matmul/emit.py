@@ -135,6 +135,9 @@ class _ProductEmitter:
         values = fields.values() if isinstance(fields, Struct) else [fields]
         record = records.record([*addresses, *map(int, values), *slots])
         shared = records.shared(f"run.{kind}{'.sized' * sized}", emit)
+        used = self.kernels.uses.setdefault(self.plan.name, {})
+        used.update((f.name, None) for f in functions if f is not None)
+        used[shared] = None
         return Task(shared, count, record, f"{self.plan.name}{'.' * bool(name)}{name}")
 
     # Sizes that change.
