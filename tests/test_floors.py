@@ -141,6 +141,7 @@ CALLBACKS = {
     ("core.symbols", "_live"): "arithmetic of sizes that leaves the integers",
     ("core.tensor", "_before_flag"): "requires_grad is set in a capture",
     ("core.transforms", "_untracked"): "a tensor of a transform is printed",
+    ("runtime.profile", "_listeners"): "compiled functions have forms with clocks, and others",
     ("runtime.redzones", "_listeners"): FORGET,
 }
 

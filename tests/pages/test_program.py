@@ -97,7 +97,7 @@ def test_the_graph_is_drawn_and_searched(visit: Any, page_file: Path, told: Any)
     page.click("[data-mode=after]")
     page.wait_for_function(f"graphDrawing.nodes().length === {len(told.programs[0].kernels)}")
     page.keyboard.press("Escape")
-    page.evaluate("graphDrawing.nodes()[0].emit('tap')")
+    page.evaluate("void graphDrawing.nodes()[0].emit('tap')")
     assert page.is_visible("#graph-info")
 
 

@@ -23,6 +23,7 @@ from typing import Any
 
 from .._api.compiler import on_reset
 from ..autograd import hooks
+from ..autograd.profiler import compiling
 from ..capture.captured_call import CapturedCall
 from ..capture.environment import Surroundings, environment_of
 from ..capture.errors import CaptureError, Problem, StateError
@@ -33,7 +34,7 @@ from ..core.passes import PassLog
 from ..core.stance import STANCE
 from ..core.tensor import DISPATCH, META, TRACED, Tensor
 from ..logs import logger
-from ..runtime import redzones
+from ..runtime import profile, redzones
 from .at_sizes import SizedSpecializations
 from .build import build_specialization
 from .call_key import OVERLAP, CallKey, is_ragged, key_of_call, leaves_of
@@ -83,9 +84,14 @@ class CompiledFunction:
         self._unforeseen: list[Any] = []  # functions that it calls, of which nothing tells before it runs
         self._met: dict[CallKey, int] = {}  # how often calls came that are not compiled yet
         self._seen: set[CallKey] = set()  # what a patient one has met
-        profile = SizeProfile(function) if use_cache else None
-        self.sizes = ChangingSizes(dynamic, profile, unbacked=fullgraph)
+        known = SizeProfile(function) if use_cache else None
+        self.sizes = ChangingSizes(dynamic, known, unbacked=fullgraph)
         self._at_sizes = SizedSpecializations()
+        # the forms with clocks, while programs have none, and the other way round
+        self._other_forms: tuple[dict[CallKey, list[Specialization]], SizedSpecializations] = (
+            {},
+            SizedSpecializations(),
+        )
         self._lock = threading.RLock()
         self._exact: Any = None  # the key of the call that is being compiled, with all of its sizes
         _functions.add(self)
@@ -216,11 +222,12 @@ class CompiledFunction:
         if environment.unfinished:
             return None, self.function(*args, **kwargs)
         self._note_numbers(key, leaves)
-        call, result = self._captured(key, args, kwargs, environment)
-        if call is None:
-            return None, result
-        compiled = compile_call(call, use_cache=self.use_cache)
-        made = build_specialization(compiled, leaves, environment, key=key)
+        with compiling(f"compile {getattr(self.function, '__name__', 'function')}: {reason}"):
+            call, result = self._captured(key, args, kwargs, environment)
+            if call is None:
+                return None, result
+            compiled = compile_call(call, use_cache=self.use_cache)
+            made = build_specialization(compiled, leaves, environment, key=key)
         self.reasons.append(reason)
         logger("recompile").info("compiled %s: %s", self.function, reason)
         known = self.specializations.setdefault(key, [])
@@ -380,9 +387,20 @@ def _forget_all() -> None:
         function._forget()
 
 
+def _exchange_all() -> None:
+    """Programs have clocks from now on, or have none any more."""
+    for function in list(_functions):
+        with function._lock:
+            function._forget()
+            mine = function.specializations, function._at_sizes
+            function.specializations, function._at_sizes = function._other_forms
+            function._other_forms = mine
+
+
 dtypes.on_default_change(_forget_all)
 determinism.on_change(_forget_all)
 redzones.on_change(_forget_all)
+profile.on_change(_exchange_all)
 hooks.on_change(_forget_all)
 stance.on_change(_forget_all)
 on_reset(forget_specializations)

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..logs import logger, wanted
+from .modes import MODES
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,10 @@ class PassLog:
         """Time something that is not a pass."""
         start = time.perf_counter()
         result = function(*args)
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+        end = time.perf_counter()
+        self.seconds[name] = self.seconds.get(name, 0.0) + end - start
+        if MODES.profiler is not None:
+            MODES.profiler.add(name, threading.get_ident(), 1e6 * start, 1e6 * end, category="compiler")
         return result
 
     def run_all(self, steps: Iterable[Pass], value: Any) -> Any:

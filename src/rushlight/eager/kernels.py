@@ -30,7 +30,7 @@ from ..core.shapes import Spec, contiguous_strides, extent, is_dense
 from ..core.tensor import Tensor, wrap
 from ..logs import logger
 from ..lowering.declare import LibraryCall
-from ..runtime import redzones
+from ..runtime import profile, redzones
 from ..runtime.executable import Executable
 from ..runtime.executable import Slot as OutputSlot
 from ..runtime.invoke import NO_GUARDS, Effects, Invoker, Output, Source, available
@@ -76,7 +76,8 @@ def _compiled(op: OpDef, form: Form, given: Sequence[Any]) -> Kernel:
 
     captured = capture_call(program, tuple(leaves), {}, NOTHING_KNOWN, changing)
     _check_pure(captured)
-    compiled = compile_captured(captured)
+    with profile.plain():  # a profiler sees operators, not what they run
+        compiled = compile_captured(captured)
     specialization = build_specialization(compiled, leaves)
     executable = compiled.forward.executable
     if not isinstance(executable, Executable | SizedExecutable) or compiled.backward is not None:

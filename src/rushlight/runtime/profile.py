@@ -12,10 +12,12 @@ thread.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import functools
 import os
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -118,8 +120,26 @@ _programs: list[_Program] = []
 _log: EventLog | None = None
 
 
+class _Local(threading.local):
+    plain = False
+
+
+_local = _Local()
+
+
 def enabled() -> bool:
-    return _enabled
+    """Whether programs that are compiled now, on this thread, are to keep times."""
+    return _enabled and not _local.plain
+
+
+@contextlib.contextmanager
+def plain() -> Iterator[None]:
+    """Compile without clocks inside, unless the environment asks for them."""
+    before, _local.plain = _local.plain, not os.environ.get("RUSHLIGHT_PROFILE")
+    try:
+        yield
+    finally:
+        _local.plain = before
 
 
 _listeners: list[Callable[[], None]] = []
