@@ -9,10 +9,11 @@ each stage leads to the others, and `measured()` adds how it ran.
 from __future__ import annotations
 
 import functools
+import html
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..autograd.anomaly_mode import set_detect_anomaly
 from ..capture.environment import environment_of
@@ -20,15 +21,14 @@ from ..capture.errors import CaptureError
 from ..core.passes import PassLog
 from ..plan.passes import PLAN_PASSES
 from ..schedule.memory import moved_bytes
+from .anatomy import Anatomy, anatomy
 from .build import build_specialization
 from .call_key import key_of_call, leaves_of
 from .changing_sizes import ChangingSizes
+from .explain_page import render_page
+from .measure import Measurement, measure
 from .pipeline import CAPTURE, PROGRAM_PASSES, Artifact, CallToCapture, compile_call
 from .specialization import Specialization
-
-if TYPE_CHECKING:
-    from .anatomy import Anatomy
-    from .measure import Measurement
 
 LAST_PLAN_PASS = PLAN_PASSES[-1].name
 LAST_GRAPH_PASS = [step.name for step in PROGRAM_PASSES if step.topic == "graph"][-1]
@@ -112,14 +112,10 @@ class Explanation:
     @functools.cached_property
     def programs(self) -> list[Anatomy]:
         """Each program taken apart: nodes, kernels and functions, with links between them (anatomy.py)."""
-        from .anatomy import anatomy
-
         return [anatomy(name, artifact) for name, artifact in self.artifacts.items()]
 
     def measured(self, calls: int = 10) -> Explanation:
         """The same, with how it ran: the function is called a few times, with all that it does."""
-        from .measure import measure
-
         if self.call is None or not self.programs:
             raise RuntimeError("measured(): there is no compiled program to run")
         function, args, kwargs = self.call
@@ -129,8 +125,6 @@ class Explanation:
 
     def page(self) -> str:
         """One HTML file that needs nothing else."""
-        from .explain_page import render_page
-
         return render_page(self)
 
     def save(self, path: str | Path) -> Path:
@@ -141,8 +135,6 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         """In a notebook: the page, in a frame of its own."""
-        import html
-
         frame = 'style="width:100%;height:720px;border:1px solid #8884;border-radius:6px"'
         return f'<iframe srcdoc="{html.escape(self.page())}" {frame}></iframe>'
 
