@@ -148,6 +148,7 @@ def test_families_are_files() -> None:
             "lower",
             "lowered",
             "folding",  # of equal layers, before they are lowered
+            "origins",  # of definitions, for people who look at a program
             "updates",  # of inputs, composed of operators of any family
             "rules",
             "dtype",

@@ -73,6 +73,7 @@ SPACES: tuple[Any, ...] = (
     torch.nn.attention.flex_attention,
     torch.optim,
     torch.optim.lr_scheduler,
+    torch.profiler,
     torch.autograd,
     torch.distributed,
     torch.hub,

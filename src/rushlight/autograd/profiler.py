@@ -78,16 +78,18 @@ class profile:
 
     def begin(self, name: str, shapes: Any = None) -> FunctionEvent:
         now = time.perf_counter_ns() / 1e3
-        stack = _stack() if self.with_stack else ()
-        event = FunctionEvent(
-            len(self._events), name, threading.get_ident(), now, now, input_shapes=shapes, stack=stack
-        )
+        event = FunctionEvent(len(self._events), name, threading.get_ident(), now, now, input_shapes=shapes)
+        if self.with_stack:
+            event.stack = _stack()
         self._events.append(event)
         return event
 
     def add(self, name: str, thread: int, start_us: float, end_us: float, **facts: Any) -> None:
-        """Something that has happened: a kernel, a pass of the compiler."""
-        self._events.append(FunctionEvent(len(self._events), name, thread, start_us, end_us, **facts))
+        """Something that has happened: a kernel, a pass of the compiler; `facts` are attributes of the event."""
+        event = FunctionEvent(len(self._events), name, thread, start_us, end_us)
+        for key, value in facts.items():
+            setattr(event, key, value)
+        self._events.append(event)
 
     @staticmethod
     def finish(event: FunctionEvent) -> None:

@@ -57,18 +57,14 @@ class FunctionEvent:
         node_id: int = -1,
         input_shapes: Any = None,
         sequence_nr: int = -1,
-        stack: Sequence[str] = (),
-        category: str = "cpu_op",
-        flops: int = 0,
-        moved: int = 0,
     ) -> None:
         self.id, self.name, self.key, self.thread, self.node_id = id, name, name, thread, node_id
         self.time_range = Interval(start_us, end_us)
         self.input_shapes = input_shapes
         self.sequence_nr = sequence_nr
-        self.stack = list(stack)  # lines of the user's program, the innermost first
-        self.category = category  # what kind of event it is, in a trace
-        self.flops, self.moved = flops, moved  # operations, and bytes that a kernel reads and writes
+        self.stack: list[str] = []  # lines of the user's program, the innermost first
+        self.category = "cpu_op"  # what kind of event it is, in a trace
+        self.flops = self.moved = 0  # operations, and bytes that a kernel reads and writes
         self.self_cpu_memory_usage = 0  # bytes of the tensors that it made itself
         self.cpu_children: list[FunctionEvent] = []
         self.cpu_parent: FunctionEvent | None = None

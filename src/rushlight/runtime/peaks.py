@@ -111,9 +111,11 @@ def _best(calls: Sequence[Callable[[], object]]) -> float:
 
 def _text(target: Target) -> str:
     """The two loops."""
-    lanes = target.lanes(4)
-    vector = f"<{lanes} x float>"
-    name = f"@llvm.fmuladd.v{lanes}f32"
+    return _multiply_add(target.lanes(4)) + _add_arrays(target.lanes(4))
+
+
+def _multiply_add(lanes: int) -> str:
+    vector, name = f"<{lanes} x float>", f"@llvm.fmuladd.v{lanes}f32"
     one = ", ".join(["float 0x3FF0000020000000"] * lanes)
     phis = [
         f"  %a{c} = phi {vector} [ <{', '.join([f'float {c + 1}.0'] * lanes)}>, %entry ], [ %b{c}, %loop ]"
@@ -125,18 +127,6 @@ def _text(target: Target) -> str:
     ]
     sums = [f"  %s0 = fadd {vector} %b0, %b1"]
     sums += [f"  %s{c} = fadd {vector} %s{c - 1}, %b{c + 1}" for c in range(1, CHAINS - 1)]
-    moves = []
-    for u in range(UNROLL):
-        moves += [
-            f"  %i{u} = add i64 %i, {u * lanes}",
-            f"  %p{u} = getelementptr float, ptr %x, i64 %i{u}",
-            f"  %q{u} = getelementptr float, ptr %y, i64 %i{u}",
-            f"  %r{u} = getelementptr float, ptr %z, i64 %i{u}",
-            f"  %v{u} = load {vector}, ptr %p{u}, align 4",
-            f"  %w{u} = load {vector}, ptr %q{u}, align 4",
-            f"  %t{u} = fadd {vector} %v{u}, %w{u}",
-            f"  store {vector} %t{u}, ptr %r{u}, align 4",
-        ]
     newline = "\n"
     return f"""
 declare {vector} {name}({vector}, {vector}, {vector})
@@ -155,6 +145,25 @@ done:
   %result = extractelement {vector} %s{CHAINS - 2}, i32 0
   ret float %result
 }}
+"""
+
+
+def _add_arrays(lanes: int) -> str:
+    vector = f"<{lanes} x float>"
+    moves = []
+    for u in range(UNROLL):
+        moves += [
+            f"  %i{u} = add i64 %i, {u * lanes}",
+            f"  %p{u} = getelementptr float, ptr %x, i64 %i{u}",
+            f"  %q{u} = getelementptr float, ptr %y, i64 %i{u}",
+            f"  %r{u} = getelementptr float, ptr %z, i64 %i{u}",
+            f"  %v{u} = load {vector}, ptr %p{u}, align 4",
+            f"  %w{u} = load {vector}, ptr %q{u}, align 4",
+            f"  %t{u} = fadd {vector} %v{u}, %w{u}",
+            f"  store {vector} %t{u}, ptr %r{u}, align 4",
+        ]
+    newline = "\n"
+    return f"""
 define void @add_arrays(ptr noalias %x, ptr noalias %y, ptr noalias %z, i64 %n, i64 %times) {{
 entry:
   br label %round
