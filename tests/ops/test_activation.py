@@ -218,6 +218,11 @@ def test_rrelu_slopes() -> None:
     assert functional.rrelu(x, 0.2, 0.4, training=True).equal(y)
 
 
+def test_safe_softmax_of_a_number() -> None:
+    assert rushlight._safe_softmax(rushlight.tensor(3.0), 0).item() == 1.0
+    assert rushlight._safe_softmax(rushlight.tensor(-float("inf")), -1).item() == 0.0
+
+
 def test_gumbel_softmax() -> None:
     logits = rushlight.tensor([[0.0, 1.0, 2.0]] * 4000, requires_grad=True)
     rushlight.manual_seed(0)

@@ -56,7 +56,7 @@ def safe_softmax(self: Tensor, dim: int, dtype: DType | None) -> Tensor:
     """Softmax that gives zeros, not NaN, for a row of which every element is masked by -inf."""
     if self.numel() == 0:  # there is no maximum of nothing
         return self.softmax(dim, dtype)
-    if is_data(self.shape[dim]):  # which a run may find to be 0
+    if self.ndim and is_data(self.shape[dim]):  # which a run may find to be 0
         masked = self.eq(float("-inf")).all(dim, keepdim=True)
     else:
         masked = self.amax(dim, keepdim=True).eq(float("-inf"))

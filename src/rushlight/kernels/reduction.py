@@ -101,7 +101,8 @@ def variance(x: np.ndarray, dim: Any, correction: Any, keepdims: bool) -> tuple[
         square = np.square(deviation.real) + np.square(deviation.imag)
     else:
         square = np.square(deviation, out=deviation if deviation.ndim else None)
-    freedom = max(0.0, samples - (1 if correction is None else float(correction)))
+    lost = 1 if correction is None else float(correction)
+    freedom = max(0.0, samples - lost) if samples else 0.0  # of nothing there is none, whatever is added
     result = np.divide(np.sum(square, axis=axes, keepdims=keepdims), freedom)
     return result, mean if keepdims else mean.reshape(result.shape)
 
