@@ -110,7 +110,8 @@ class Tensor(TensorMethods, metaclass=TensorMeta):
     _base: Tensor | None = None  # the tensor that this one is a view of
     _view_of: Any = None  # (operator, arguments) that made the view from its base or from another view
     _reshaped: bool = False  # it got another geometry in place: views of it may be of the former one
-    _conj = _neg = False
+    _conj: bool = False
+    _neg: bool = False
     _parts: Any = None  # of a tensor that is not strided: its member tensors
     _quantizer: Any = None  # of a quantized tensor: what its integers stand for
     # Autograd's fields; autograd/ gives them their meaning.
@@ -466,8 +467,7 @@ def shapeless(result: Any) -> bool:
 def meta_tensor(spec: Spec) -> Tensor:
     """A tensor of `spec` without data."""
     tensor = _new(Tensor)
-    tensor._array = None
-    tensor.dtype = spec.dtype
+    tensor._array, tensor.dtype = None, spec.dtype
     tensor._spec = Spec(spec.known_shape(), spec.dtype, spec.strides, 0)
     tensor._keys = META
     return tensor
