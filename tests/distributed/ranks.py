@@ -40,7 +40,7 @@ def mpiexec() -> str:
 
 
 def launch(
-    size: int, program: Path, *args: str, timeout: float = 120, **more: str
+    size: int, program: Path, *args: str, timeout: float = 600, **more: str
 ) -> subprocess.CompletedProcess[str]:
     """Run `program` in `size` processes under plain mpiexec."""
     command = [mpiexec(), "-n", str(size), sys.executable, str(program), *args]
@@ -68,7 +68,7 @@ def run_checks(namespace: dict[str, Any]) -> None:
     import rushlight.distributed as dist
 
     if not dist.is_initialized():
-        dist.init_process_group("mpi", timeout=timedelta(seconds=60))
+        dist.init_process_group("mpi", timeout=timedelta(seconds=300))
     for name, check in list(namespace.items()):
         if name.startswith("check_"):
             check()

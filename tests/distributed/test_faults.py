@@ -28,7 +28,7 @@ PROGRAM = Path(__file__).with_name("faults_program.py")
 def launched(*args: str, size: int = 2, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "rushlight", "launch", "-n", str(size), *options, str(PROGRAM), *args]
     return subprocess.run(
-        command, env=ranks.environment(), capture_output=True, text=True, timeout=60, check=False
+        command, env=ranks.environment(), capture_output=True, text=True, timeout=300, check=False
     )
 
 
@@ -51,11 +51,11 @@ def test_one_process_fails(what: str, said: list[str]) -> None:
     assert run.returncode != 0
     for text in said:
         assert text in run.stderr, run.stderr
-    assert time.monotonic() - began < 40  # a hang lasts longer; no measure of speed
+    assert time.monotonic() - began < 200  # a hang lasts longer; no measure of speed
 
 
 def test_a_program_under_plain_mpiexec_ends_when_a_rank_raises() -> None:
-    run = ranks.launch(2, PROGRAM, "raise", timeout=60)
+    run = ranks.launch(2, PROGRAM, "raise", timeout=300)
     assert run.returncode != 0 and "rank 1 of 2 ended the job:" in run.stderr
     assert "ValueError: of the second rank" in run.stderr
 
