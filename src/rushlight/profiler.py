@@ -69,6 +69,7 @@ RECORDS = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 def supported_activities() -> set[ProfilerActivity]:
     """What can be measured here.
 
+    >>> import rushlight
     >>> rushlight.profiler.supported_activities()
     {<ProfilerActivity.CPU: 0>}
     """
