@@ -43,6 +43,12 @@ class _Unlike(Exception):
     """Arguments that nothing is remembered for."""
 
 
+def _must_be_numbers(*sizes: Any) -> None:
+    """Symbols are not looked up: to compare one with another would be a guard."""
+    if any(type(size) is not int for size in sizes):
+        raise _Unlike
+
+
 class _Arguments:
     """The tensors among the arguments of a call, each once, and what the rest of it looks like."""
 
@@ -63,8 +69,7 @@ class _Arguments:
         if kind is float or kind is complex:
             return kind, repr(value)
         if kind is Spec:
-            if any(type(n) is not int for n in (*value.known_shape(), *value.known_strides(), value.offset)):
-                raise _Unlike
+            _must_be_numbers(*value.known_shape(), *value.known_strides(), value.offset)
             return kind, value
         if not isinstance(value, Tensor):
             raise _Unlike
@@ -81,10 +86,8 @@ class _Arguments:
         if spec is not None and spec.shape is None:
             raise _Unlike
         shape: Any = tensor._array.shape if spec is None else spec.shape  # type: ignore[union-attr]
-        strides = tensor.strides()
-        for size in (*shape, *strides, tensor._offset):
-            if type(size) is not int:
-                raise _Unlike
+        strides, offset = tensor.strides(), tensor.storage_offset()
+        _must_be_numbers(*shape, *strides, offset, tensor._offset)
         number = self._numbers[id(tensor)] = len(self.tensors)
         own = tensor if tensor._trace is capture else capture._twins.get(id(tensor))
         if own is not None and "_point" in vars(own):
@@ -100,6 +103,7 @@ class _Arguments:
             state = capture.states[storage]
             value = own._value if own._value_writes == state.writes else None  # type: ignore[attr-defined]
             laid = state.spec
+            _must_be_numbers(*(laid.shape or ()), *(laid.strides or ()), laid.offset)
             memory = (
                 *(laid.dtype, laid.shape, laid.strides, laid.offset, state.source is None),
                 None if value is None else self._first(value),
@@ -111,7 +115,7 @@ class _Arguments:
         self.states.append(state)
         based = None if tensor._base is None else (tensor._creation, self._first(id(tensor._base)))
         return (
-            *(tensor.dtype, shape, strides, tensor.storage_offset(), tensor._keys, based),
+            *(tensor.dtype, shape, strides, offset, tensor._keys, based),
             *(None if edge is None else self._first(edge), self._first(storage), number, memory),
         )
 
