@@ -39,8 +39,8 @@ LISTED = """
     overrides.redispatch_function overrides.wrap_torch_function testing.OracleMissing testing.require_oracle
 """
 WITHOUT = set(LISTED.split())
-# Those whose examples need a process in which PyTorch is not imported.
-APART = {"rushlight.as_torch"}
+# Those whose examples need a process of their own: without PyTorch, or because they register something for good.
+APART = {"rushlight.as_torch", "rushlight.distributions.register_kl"}
 # Operators of other devices, which PyTorch does not run here.
 ELSEWHERE = ("cudnn_", "miopen_", "mkldnn_")
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -89,8 +89,9 @@ def test_examples_run(module: str) -> None:
 @pytest.mark.parametrize("name", sorted(APART))
 def test_examples_run_in_a_process_of_their_own(name: str) -> None:
     module, _, short = name.rpartition(".")
-    program = f"import doctest, {module} as m; e = doctest.DocTestParser().get_doctest(m.{short}.__doc__, "
-    program += "{}, 'e', None, 0); assert e.examples; assert doctest.DocTestRunner().run(e).failed == 0"
+    program = f"import doctest, rushlight, {module} as m; names = dict(rl=rushlight, __name__='e'); "
+    program += f"e = doctest.DocTestParser().get_doctest(m.{short}.__doc__, names, 'e', None, 0); "
+    program += "assert e.examples; assert doctest.DocTestRunner().run(e).failed == 0"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 

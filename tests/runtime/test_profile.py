@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import subprocess
@@ -77,3 +78,14 @@ def test_the_environment_turns_it_on_and_a_report_is_printed() -> None:
         env=os.environ | {"RUSHLIGHT_PROFILE": "1"},
     )
     assert re.search(r"2 calls of [\d.]+ ms in 1 launches", done.stdout)
+
+
+@pytest.mark.usefixtures("profiling")
+def test_programs_that_are_listed_stay_loaded() -> None:
+    before = len(profile._programs)
+    rushlight.compile(lambda a: a * 3 + 1, fullgraph=True)(rushlight.ones(7))
+    gc.collect()  # nobody else has the code any more
+    (program,) = profile._programs[before:]
+    assert set(program.code.addresses) >= {profile.TIMES, profile.LOG}
+    profile.reset()  # writes to the memory of the program
+    assert program.milliseconds()[0] == 0

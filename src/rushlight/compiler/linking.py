@@ -75,7 +75,8 @@ def link(description: dict[str, Any], code: bytes, bodies: Mapping[str, BodyProg
     library.calls = tuple(bodies.values())
     if description["timers"]:
         timers = [profile.Timer(*words) for words in description["timers"]]
-        profile.add_program(timers, library.addresses[profile.TIMES], library.addresses[profile.LOG])
+        times, log = (library.addresses[name] for name in (profile.TIMES, profile.LOG))
+        profile.add_program(timers, times, log, code=library)
     return library
 
 

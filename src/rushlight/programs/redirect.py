@@ -38,9 +38,9 @@ _ANY = DistributionFinder.Context()
 # Floors of this package that are no modules of PyTorch's.
 OWN = frozenset(
     {
-        "__main__", "_api", "_serialization", "batching", "capture", "cli", "codegen", "core", "decompositions",
-        "derivatives", "eager", "graph", "kernels", "logs", "loops", "lowering", "plan", "programs", "runtime",
-        "schedule", "torch_backend",
+        "__main__", "_api", "_serialization", "atlas", "batching", "capture", "cli", "codegen", "comm", "core",
+        "decompositions", "derivatives", "eager", "graph", "kernels", "logs", "loops", "lowering", "pages",
+        "plan", "programs", "runtime", "schedule", "torch_backend",
     }
 )  # fmt: skip
 

@@ -51,6 +51,7 @@ class _Program:
     timers: Sequence[Timer]
     address: int
     log: int  # the address of the pointer to the log of events
+    code: object  # keeps the program loaded: these addresses are read and written for as long as it is listed
 
     def milliseconds(self) -> tuple[int, list[float]]:
         """How often the program ran, and the time of each timer per call."""
@@ -179,10 +180,9 @@ def programs() -> Sequence[_Program]:
     return tuple(_programs)
 
 
-def add_program(timers: Sequence[Timer], address: int, log: int) -> None:
-    """A linked program with the addresses of its array and of its pointer to a log; its code is never unloaded
-    while it is listed."""
-    program = _Program(timers, address, log)
+def add_program(timers: Sequence[Timer], address: int, log: int, code: object) -> None:
+    """List a linked program with the addresses of its array and of its pointer to a log, and keep its code."""
+    program = _Program(timers, address, log, code)
     _programs.append(program)
     if _log is not None:
         _log.attach(program)
