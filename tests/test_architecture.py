@@ -32,7 +32,7 @@ def stages() -> dict[str, str]:
     programs: Any = log.run_all(pipeline.CALL_PASSES, captured.call)
     target = replace(host(), vector_bytes=32, vector_registers=16, has_fma=True, has_masked_memory=True)
     passes = [step for step in pipeline.PROGRAM_PASSES if step not in (pipeline.ASSEMBLE, pipeline.LINK)]
-    log.run_all(passes, pipeline.Compilation(programs.forward, target))
+    log.run_all(passes, pipeline.Compilation(programs.forward, target=target))
     code = log.texts["emit"]
     begin = code.index("define", code.index("kernel") - 200)
     log.texts["emit"] = "\n".join([*code[begin:].splitlines()[:LLVM_LINES], "..."])

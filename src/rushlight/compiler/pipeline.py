@@ -15,7 +15,7 @@ are views of these lists (core/passes.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 from .. import lowering  # noqa: F401  fills in the lowering rules
@@ -146,6 +146,7 @@ class Compilation:
     """A graph on its way to native code: what each stage has made of it so far."""
 
     graph: Graph
+    _: KW_ONLY
     use_cache: bool = True
     target: Target = field(default_factory=lambda: engine().target)
     folded: Folded | None = None  # the graph with fewer equal layers, if it has many
