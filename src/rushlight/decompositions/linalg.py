@@ -10,7 +10,7 @@ from ..core.dispatch import run_name
 from ..core.dtypes import DTYPES
 from ..core.errors import check
 from ..core.registry import FUNCTION, INTERNAL, METHOD, OUT, composite
-from ..core.shapes import broadcast_shapes
+from ..core.shapes import broadcast_shapes, wrap_dim
 from ..core.tensor import Tensor
 from ..ops.linalg import LINALG, check_matrix, check_numbers, check_same_dtype, check_square, square
 
@@ -399,7 +399,7 @@ def linalg_tensorinv(self: Tensor, ind: int) -> Tensor:
 @linalg("linalg_tensorsolve(Tensor self, Tensor other, int[]? dims=None) -> Tensor", "tensorsolve")
 def linalg_tensorsolve(self: Tensor, other: Tensor, dims: Any) -> Tensor:
     if dims:
-        moved = [d % self.ndim for d in dims]
+        moved = [wrap_dim(d, self.ndim) for d in dims]
         self = self.permute([d for d in range(self.ndim) if d not in moved] + moved)
     shape = tuple(self.shape[other.ndim :])
     size = math.prod(self.shape[: other.ndim])

@@ -202,6 +202,14 @@ def _projected(
             AssertionError,
         )
         weights = separate
+        for name, x, w in zip(("query", "key", "value"), (query, key, value), separate, strict=True):
+            assert w is not None
+            wanted = (query.shape[-1], x.shape[-1])
+            check(
+                tuple(w.shape) == wanted,
+                f"expecting {name} weights shape of {wanted}, but got {tuple(w.shape)}",
+                AssertionError,
+            )
     else:
         check(
             weight is not None, "use_separate_proj_weight is False but in_proj_weight is None", AssertionError

@@ -109,6 +109,8 @@ def _declare_max(rank: int) -> None:
 
 def _sizes(input: Tensor, output_size: Any, rank: int) -> tuple[int, ...]:
     """Sizes of an adaptive pool's output; None is the input's size."""
+    if isinstance(output_size, int):
+        return (output_size,) * rank
     sizes = (output_size,) * rank if output_size is None else _numbers(output_size, rank)
     check(input.ndim > len(sizes), f"Input dimension should be at least {len(sizes) + 1}", ValueError)
     return tuple(

@@ -85,11 +85,11 @@ def _sizes(
         ValueError,
     )
     rank, given = input.ndim - 2, size if size is not None else scale_factor
-    if not isinstance(given, tuple | list):
-        given = (given,) * rank
     what = "output size" if size is not None else "scale_factor"
+    each = isinstance(given, tuple | list)
+    given = given if each else (given,) * rank
     check(
-        len(given) == rank,
+        not each or len(given) == rank,
         f"Input and {what} must have the same number of spatial dimensions, but got input with spatial "
         f"dimensions of {list(input.shape[2:])} and {what} of {given}. Please provide input tensor in (N, C, "
         "d1, d2, ...,dK) format and one number for each of d1, d2, ...,dK.",
