@@ -32,6 +32,7 @@ from ..codegen.llvm.native_call import LocationKind
 from ..core.tensor import Tensor
 from ..runtime.invoke import LocationGuards
 from .call_key import CallKey, sharing_in_words
+from .class_guards import ClassAttributes
 
 
 class Aspect(Enum):
@@ -334,6 +335,7 @@ class _Locations:
         self._sized: list[Any] = []
         self._sizes: list[int] = []
         self._others: list[tuple[Any, Any, Any]] = []
+        self._of_classes = ClassAttributes()
         for ref, aspect, expected in guards:
             assert isinstance(ref, At)
             if aspect is Aspect.LENGTH:
@@ -345,7 +347,7 @@ class _Locations:
                 self._containers.append(ref.container)
                 self._keys.append(ref.key)
                 self._values.append(expected)
-            else:
+            elif aspect is Aspect.KIND or not self._of_classes.take(ref.container, ref.key, expected):
                 self._others.append((ref.container, ref.key, expected))
 
     def hold(self) -> bool:
@@ -353,7 +355,7 @@ class _Locations:
             found = map(operator.getitem, self._containers, self._keys)
             if not all(map(operator.is_, found, self._values)) and not self._equal():
                 return False
-            if list(map(len, self._sized)) != self._sizes:
+            if list(map(len, self._sized)) != self._sizes or not self._of_classes.hold():
                 return False
             for container, key, expected in self._others:
                 found_there = container[key]
