@@ -66,6 +66,17 @@ def test_what_is_measured_fits_the_call(told: Any) -> None:
     assert measured.peaks.flops > 1e8 and measured.peaks.memory > 1e8
 
 
+def test_memory_is_of_the_temporaries(told: Any) -> None:
+    """Also of a program with scratch memory for products, whose buffers were once not told."""
+    (program,) = told.programs
+    buffers = program.workspace["buffers"]
+    assert buffers and any(kernel["kind"] == "product" for kernel in program.kernels)
+    for buffer in buffers:
+        first, last = buffer["life"]
+        assert 0 <= first <= last < program.workspace["stages"]
+        assert buffer["offset"] + buffer["bytes"] <= program.workspace["bytes"]
+
+
 def test_from_the_source_to_assembly_and_back(visit: Any, page_file: Path) -> None:
     page = visit(page_file)
     page.click('.line.live:has-text("F.gelu") .no')
