@@ -27,7 +27,16 @@ from typing import Any, NamedTuple
 from ..autograd import hooks
 from ..capture.live_inputs import LiveInputs
 from ..capture.locations import MISSING, PLAIN, Alike, AllValues, Cells, Length, Place, Snapshot, equal
-from ..capture.references import Argument, At, Captured, GradOf, TensorRef, layout_difference, layout_of
+from ..capture.references import (
+    LAYOUT,
+    Argument,
+    At,
+    Captured,
+    GradOf,
+    TensorRef,
+    layout_difference,
+    layout_of,
+)
 from ..codegen.llvm.native_call import LocationKind
 from ..core.tensor import Tensor
 from ..runtime.invoke import LocationGuards
@@ -247,7 +256,28 @@ def _text(aspect: Aspect, value: Any) -> str:
     pair = aspect is Aspect.VALUE and isinstance(value, tuple) and len(value) == 2
     if pair and isinstance(value[0], type):  # of a key: the type and the value
         return repr(value[1])
+    if aspect is Aspect.LAYOUT and isinstance(value, tuple) and len(value) == len(LAYOUT):
+        return _layout_in_words(value)
+    if isinstance(value, Tensor):
+        return f"a {type(value).__name__}, {str(value.dtype).removeprefix('rushlight.')} {tuple(value.shape)}"
     return repr(value)
+
+
+def _layout_in_words(layout: tuple[Any, ...]) -> str:
+    """What is expected of a tensor, without what is as usual: "float32 (4, 8), requires grad"."""
+    shape, strides, dtype, requires_grad, offset, conj, neg, kind = layout
+    words = [f"{str(dtype).removeprefix('rushlight.')} {shape}"]
+    steps, dense = [], dtype.itemsize
+    for length in reversed(shape):
+        steps.append(dense)
+        dense = dense * length if isinstance(length, int) else 0
+    if tuple(reversed(steps)) != strides:
+        known = all(type(step) is int for step in strides)
+        words.append(f"strides {tuple(s // dtype.itemsize for s in strides) if known else strides}")
+    words += ["requires grad"] * bool(requires_grad) + [f"offset {offset}"] * bool(offset)
+    words += ["conj bit"] * bool(conj) + ["neg bit"] * bool(neg)
+    words += [f"a {kind.__name__}"] * (kind is not Tensor)
+    return ", ".join(words)
 
 
 # In Python.
