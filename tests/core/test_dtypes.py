@@ -235,6 +235,7 @@ def common(**given):
     )
 
 
+@pytest.mark.filterwarnings("ignore:ComplexHalf")  # of torch, once in a process
 @pytest.mark.parametrize("kinds", list(itertools.product(KINDS, KINDS)), ids="-".join)
 def test_result_type_of_all_pairs(kinds):
     """Every dtype with every dtype or Python scalar, in every mix of dimensioned, 0-d and Python operands."""
