@@ -163,3 +163,23 @@ def test_a_size_of_one_that_is_computed() -> None:
         x, w = rl.randn(1, 2, n, 3, 4), rl.randn(2, 2, 2, 2, 3)
         agree(f(x, w), rl.nn.functional.conv3d(x, w, padding="same"))
         agree(g(x[0, 0]), (x[0, 0][:, ::2].sort(0).values + 1).sum(0))
+
+
+# Random numbers.
+
+
+@pytest.mark.parametrize("dtype", [rl.int64, rl.float32, rl.uint8])
+def test_bounds_of_random_integers_are_symbols(dtype: rl.dtype) -> None:
+    """2**64, by which the first one was reduced, is no number of 64 bits: it became 0."""
+
+    def program(low: int, high: int, size: int) -> rl.Tensor:
+        return rl.randint(low, high, (size,), dtype=dtype)
+
+    compiled = rl.compile(program, fullgraph=True, dynamic=True)
+    first = 3 if dtype is rl.uint8 else -7
+    for low, high, size in ((first, 9, 40), (first + 2, 6, 3), (first + 1, 200, 17)):
+        rl.manual_seed(4)
+        want = program(low, high, size)
+        rl.manual_seed(4)
+        assert rl.equal(compiled(low, high, size), want)
+    assert compiled.reasons == ["first call"]

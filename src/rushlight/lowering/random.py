@@ -17,6 +17,7 @@ from ..core.dtypes import DTYPES, DType
 from ..core.index import dot
 from ..core.registry import REGISTRY
 from ..core.shapes import Spec, contiguous_strides
+from ..core.symbols import SymInt
 from ..kernels.random import largest_integer
 from ..loops.expr import Expr, NotRecordable, Recorder
 from .declare import extern, lowering
@@ -239,12 +240,15 @@ def below(ops: Recorder, bits: Expr, span: int) -> Expr:
     )
 
 
-def integers(low: Lowerer, generator: Lowered, out: Spec, first: int, span: int) -> Lowered:
+def integers(low: Lowerer, generator: Lowered, out: Spec, first: int | SymInt, span: int) -> Lowered:
     ops = low.recorder
 
     def element(draw: Draw, number: Expr) -> Expr:
         value = below(ops, draw.bits64(number), span)
-        value = ops.add(value, ops.number(first % (1 << 64), UINT64)) if first else value
+        if isinstance(first, SymInt):
+            value = ops.add(value, ops.bitcast(ops.number(first, INT64), UINT64))
+        elif first:
+            value = ops.add(value, ops.number(first % (1 << 64), UINT64))
         return value if out.dtype is UINT64 else ops.bitcast(value, INT64)
 
     return drawn(low, generator, out, element)
