@@ -93,7 +93,8 @@ def test_a_compilation_walks_through_the_stages() -> None:
     # "compose updates" comes before the graph passes, which have less to look at then, and is of lowering
     order = ["capture", "lowering", "graph", "schedule", "plan", "codegen", "linking", "build", "run"]
     assert [stage for stage in dict.fromkeys(visited) if stage in order] == order
-    assert len(WALK.returns(visited)) <= 5, " > ".join(visited)
+    # two of the returns: the row of an optimizer is composed once, before it is recorded for all parameters
+    assert len(WALK.returns(visited)) <= 7, " > ".join(visited)
 
 
 def test_verification_runs_after_every_pass() -> None:

@@ -138,7 +138,7 @@ class _Reading:
     def _reads_all(self, node: Node, value: Value) -> bool:
         """Whether a node of which all is taken takes all of a value."""
         op = node.op
-        if op.kind is Kind.POINTWISE:
+        if op.kind is Kind.POINTWISE or op.family == "updates":  # several of them as one
             return True
         if op.kind is Kind.VIEW:
             made = sum(numel(result.spec.known_shape()) for result in node.outputs if result in self._live)

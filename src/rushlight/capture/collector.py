@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import os
 import random
+import time
 import types
 from collections.abc import Sequence
 from typing import Any
@@ -30,7 +31,6 @@ from .bytecode import (
     paths_in,
     stores_in,
 )
-from .hooks import CLOCKS, is_watched
 from .locations import (
     MISSING,
     PLAIN,
@@ -66,6 +66,15 @@ _LONGEST = 2000  # a longer container is one guard
 _TABLES = ("_parameters", "_buffers", "_modules")
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _SEQUENCES = (list, tuple, collections.deque)
+_CLOCKS = frozenset(
+    f
+    for f in vars(time).values()
+    if isinstance(f, types.BuiltinFunctionType)
+    and (
+        "time" in f.__name__ or f.__name__ in ("monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns")
+    )
+)
+
 _MAKERS = frozenset(
     {"__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__"}
 )  # of objects
@@ -171,8 +180,6 @@ class Collector:
             if value is MISSING:
                 return
             self.place(cells, root, value, root, bool(attributes) or is_plain_object(value))
-        elif is_own(function.__globals__.get("__name__")):
-            return  # a wrapper that has the name of what it wraps: the wrapped function is in a cell
         elif root in function.__globals__:
             value = function.__globals__[root]
             self.place(function.__globals__, root, value, root, bool(attributes) or is_plain_object(value))
@@ -378,7 +385,7 @@ class Collector:
 
     def place(self, container: Any, key: Any, value: Any, name: str, followed: bool = False) -> None:
         """Guard on what is at a place, as far as it can matter; an object if its attributes are looked at."""
-        if isinstance(value, types.ModuleType) or len(self.places) > _MOST or is_watched(container, key):
+        if isinstance(value, types.ModuleType) or len(self.places) > _MOST:
             return
         if (id(container), key) not in self.recorded:
             self.recorded.add((id(container), key))
@@ -396,7 +403,7 @@ class Collector:
         if isinstance(value, (*_SEQUENCES, dict)):
             if not self.first(value):
                 return
-            if len(value) > _LONGEST or isinstance(type(value).__getitem__, types.FunctionType):
+            if len(value) > _LONGEST:
                 items = Items(value)
                 self.places.append((items, None, items[None], f"what is in {name}"))
                 return
@@ -433,7 +440,7 @@ class Collector:
             self.callable(value, name)
 
     def builtin(self, function: Any, name: str) -> None:
-        if function in CLOCKS.values():
+        if function in _CLOCKS:
             self.refuse(f"it reads a clock, {name}")
         owner = getattr(function, "__self__", None)
         if isinstance(owner, random.Random | np.random.RandomState | list | dict | collections.deque):

@@ -26,7 +26,7 @@ from .sizes import NOTHING_CHANGES, Changing, SymbolicArguments
 from .summary import Summary
 from .tensor_attributes import own_attributes
 from .tentative import TentativeCapture
-from .trace import Capture
+from .trace import Capture, Compose
 
 Result = TypeVar("Result")
 
@@ -37,11 +37,12 @@ def capture_call(
     kwargs: dict[str, Any],
     environment: Environment = NOTHING_KNOWN,
     changing: Changing = NOTHING_CHANGES,
+    compose: Compose | None = None,
 ) -> CapturedCall:
     """Run `function` on abstract tensors and return what it did. Nothing of the caller is changed.
 
-    `changing`: which sizes of the arguments are symbols."""
-    return capture_with(_summary, function, args, kwargs, environment, changing)
+    `changing`: which sizes of the arguments are symbols; `compose` makes fewer nodes of those of an update."""
+    return capture_with(_summary, function, args, kwargs, environment, changing, compose)
 
 
 def capture_with(
@@ -51,9 +52,11 @@ def capture_with(
     kwargs: dict[str, Any],
     environment: Environment = NOTHING_KNOWN,
     changing: Changing = NOTHING_CHANGES,
+    compose: Compose | None = None,
 ) -> Result:
     """As `capture_call`; what `summarize` makes of what the function did and returned."""
     capture = Capture(environment=environment)
+    capture.compose = compose
     try:
         with watched(), watching(capture), capture:
             if environment.refusal is not None:
@@ -93,12 +96,14 @@ def try_capture(
     kwargs: dict[str, Any],
     environment: Environment = NOTHING_KNOWN,
     changing: Changing = NOTHING_CHANGES,
+    compose: Compose | None = None,
 ) -> tuple[CapturedCall | None, Any, CaptureError | None]:
     """As `capture_call`; a program that has no graph is run to its end instead, each part of it once.
 
     Gives the captured call, or None with what the function has returned and why it could not be captured.
     """
     capture = TentativeCapture(environment=environment)
+    capture.compose = compose
     live_args, live_kwargs = with_live_numbers(capture, args, kwargs, not environment.asks_types, changing)
     capture.symbolic = SymbolicArguments(capture.numbers, live_args, live_kwargs, changing)
     contents = Contents((live_args, live_kwargs))

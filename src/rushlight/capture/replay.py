@@ -14,6 +14,7 @@ import numpy as np
 
 from ..autograd.saved import modified
 from ..core.autocast import autocast_off
+from ..core.dispatch import execute
 from ..core.registry import Kind
 from ..core.symbols import SymInt
 from ..core.tensor import TRACED, Tensor, wrap
@@ -50,7 +51,8 @@ def gradients_again(
     with autocast_off():  # the graph has its casts
         for step in nodes:
             args = map_values(step.args, lambda v: values[v] if v.number is None else values[v].item())
-            result = run_operator(step.op, _number(args, sizes))
+            run = execute if step.op.family == "updates" else run_operator  # they have no history
+            result = run(step.op, _number(args, sizes))
             for value, made in zip(step.outputs, result if step.returns_list else (result,), strict=True):
                 in_order = step.op.kind is Kind.VIEW or made._keys & TRACED
                 values[value] = made if in_order else laid_out(made, value.spec.sized(sizes))

@@ -125,6 +125,9 @@ class _Template:
             number = rows.pop()
             own[number].append(node)
             owner.update(dict.fromkeys(node.outputs, number))
+        compose = self.capture.compose
+        if compose is not None:
+            own = {number: compose(nodes, self._made(number)) for number, nodes in own.items()}
         mapped = self._lifted(taken)
         for turn in range(max(map(len, own.values()))):
             for row, number in enumerate(self.like):
@@ -139,6 +142,11 @@ class _Template:
             return before.value
         state = _state(self.capture, before.tensor)
         return None if state is None else state.input
+
+    def _made(self, number: int) -> list[Value]:
+        """What the nodes of a row are for: the values that its tensors have now, and those that are kept."""
+        states = [_state(self.capture, before.tensor) for before in self.before[number]]
+        return [*(state.value for state in states if state is not None), *self.capture.kept]
 
     def _lifted(self, taken: dict[int, list[Value | None]]) -> dict[int, dict[Value, Value]]:
         """For each row that is like another: its values in the place of those of the other."""

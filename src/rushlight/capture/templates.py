@@ -45,8 +45,9 @@ class _Unlike(Exception):
 
 def _must_be_numbers(*sizes: Any) -> None:
     """Symbols are not looked up: to compare one with another would be a guard."""
-    if any(type(size) is not int for size in sizes):
-        raise _Unlike
+    for size in sizes:
+        if type(size) is not int:
+            raise _Unlike
 
 
 class _Arguments:

@@ -19,6 +19,7 @@ import numpy as np
 from ..core.arrays import array_over
 from ..core.construct import from_numpy
 from ..core.dispatch import AMBIENT, Arguments, execute
+from ..core.garbage import collect_again
 from ..core.modes import MODES
 from ..core.mutation import write as write_data
 from ..core.registry import Kind, OpDef
@@ -44,6 +45,7 @@ class TentativeCapture(Capture):
         if self.joint:  # there is no data for gradients that are to come
             raise reason
         self.reason = reason
+        collect_again()
         self.numbers.open = False
         if self.numbers.sizes or self.numbers.symbols.places:
             self._fix_sizes()

@@ -21,7 +21,7 @@ from ..core.modes import MODES
 from ..core.registry import REGISTRY, Kind, OpDef
 from ..core.shapes import Spec, extent, is_dense
 from ..core.tensor import DISPATCH, TRACED, Tensor, alias
-from ..graph.ir import Value
+from ..graph.ir import Node, Value
 from .data_sizes import THROUGH, SizesOfData, needs_data_sizes, with_data_sizes
 from .deferred import DeferredNumber, read_numbers
 from .deferred_results import DeferredResults
@@ -34,6 +34,7 @@ from .row_updates import record_updates
 from .rows import record_alike, record_rows
 from .templates import Templates
 
+Compose = Callable[[list[Node], Sequence[Value]], list[Node]]
 OF_GRADIENT = " backward"  # after the line of a node that is of a backward pass
 
 
@@ -41,6 +42,8 @@ class Capture(DeferredResults):
     """One open capture. Use `with`. `reason`: why it was left, if it was (tentative.py)."""
 
     reason: CaptureError | None = None
+    # makes fewer nodes of those that give some values: of a row of updates, before it is recorded for others
+    compose: Compose | None = None
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)

@@ -29,6 +29,7 @@ from ..capture.environment import Surroundings, environment_of
 from ..capture.errors import CaptureError, Problem, StateError
 from ..core import determinism, dtypes, stance
 from ..core.dispatch import AMBIENT
+from ..core.garbage import uncollected
 from ..core.modes import MODES
 from ..core.passes import PassLog
 from ..core.stance import STANCE
@@ -222,7 +223,8 @@ class CompiledFunction:
         if environment.unfinished:
             return None, self.function(*args, **kwargs)
         self._note_numbers(key, leaves)
-        with compiling(f"compile {getattr(self.function, '__name__', 'function')}: {reason}"):
+        name = getattr(self.function, "__name__", "function")
+        with uncollected(), compiling(f"compile {name}: {reason}"):
             call, result = self._captured(key, args, kwargs, environment)
             if call is None:
                 return None, result

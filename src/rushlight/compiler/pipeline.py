@@ -41,7 +41,7 @@ from ..loops.program import Program
 from ..lowering.folding import KEPT, Folded, fold
 from ..lowering.lower import lower
 from ..lowering.origins import Origins
-from ..lowering.updates import compose_updates
+from ..lowering.updates import compose_row, compose_updates
 from ..plan.passes import PLAN_PASSES, begin_planning
 from ..plan.program import PlannedProgram
 from ..plan.unfolding import unfold
@@ -86,7 +86,7 @@ class CaptureResult:
 
 
 def _capture(request: CallToCapture) -> CaptureResult:
-    given = request.function, request.args, request.kwargs, request.environment, request.changing
+    given = request.function, request.args, request.kwargs, request.environment, request.changing, compose_row
     captured = CaptureResult(*try_capture(*given)) if request.or_run else CaptureResult(capture_call(*given))
     call = captured.call
     if call is not None:

@@ -54,7 +54,7 @@ class Value:
 class Node:
     """One operator call."""
 
-    __slots__ = ("args", "line", "op", "outputs", "returns_list")
+    __slots__ = ("_inputs", "_inputs_of", "args", "line", "op", "outputs", "returns_list")
 
     def __init__(self, op: OpDef, args: tuple[Any, ...], line: str = "") -> None:
         self.op = op
@@ -62,9 +62,13 @@ class Node:
         self.outputs: list[Value] = []
         self.returns_list = False
         self.line = line  # where in the user's program the call was made
+        self._inputs: tuple[Value, ...] = ()
+        self._inputs_of: tuple[Any, ...] | None = None  # the arguments that they were found in
 
-    def inputs(self) -> list[Value]:
+    def inputs(self) -> tuple[Value, ...]:
         """The values it uses, in argument order, each as often as it is used."""
+        if self._inputs_of is self.args:
+            return self._inputs
         found: list[Value] = []
         for argument in self.args:
             kind = type(argument)
@@ -77,7 +81,8 @@ class Node:
                         found.append(item)
                     elif inner is tuple or inner is list:
                         found.extend(values_in(item))
-        return found
+        self._inputs, self._inputs_of = tuple(found), self.args
+        return self._inputs
 
     def __repr__(self) -> str:
         return print_node(self)
@@ -166,8 +171,12 @@ def map_values(argument: Any, function: Callable[[Value], Any]) -> Any:
 
 def changing_sizes(graph: Graph) -> Iterator[SymInt]:
     """The sizes that change among the shapes, strides, offsets and arguments of a graph."""
+    seen: set[int] = set()  # by identity: values of equal layers share their specs
     for value in graph.values():
         spec = value.spec
+        if id(spec) in seen:
+            continue
+        seen.add(id(spec))
         parts: tuple[Any, ...] = (spec.shape, spec.strides, (spec.offset,))
         for sizes in parts:
             for size in sizes or ():
@@ -177,7 +186,8 @@ def changing_sizes(graph: Graph) -> Iterator[SymInt]:
         for argument in node.args:
             if type(argument) is SymInt:
                 yield argument
-            elif isinstance(argument, (tuple, list)):
+            elif isinstance(argument, (tuple, list)) and id(argument) not in seen:
+                seen.add(id(argument))
                 yield from _changing_sizes_in(argument)
 
 

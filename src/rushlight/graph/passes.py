@@ -73,13 +73,21 @@ def merge_common_subexpressions(graph: Graph) -> None:
     """Compute equal calls once. Calls of random operators are never equal."""
     seen: dict[Any, Node] = {}
     replacement: dict[Value, Value] = {}
+    known: dict[int, Any] = {}  # strides, by the identity of a spec, which many values share
+
+    def strides(value: Value) -> Any:
+        found = known.get(id(value.spec))
+        if found is None:
+            found = known[id(value.spec)] = exact(value.spec.known_strides())
+        return found
+
     for node in graph.nodes:
         _use(node, replacement)
-        if node.op.random or node.op.traits & Trait.COLLECTIVE:
+        op = node.op
+        if op.random or (op.traits is not Trait.NONE and op.traits & Trait.COLLECTIVE):
             continue
         # a copy and a filled tensor have the memory order that was asked for, which no argument tells
-        layouts = exact(tuple([value.spec.known_strides() for value in node.outputs]))
-        key = (node.op.name, _key(node.args), layouts)
+        key = (op, _key(node.args), *map(strides, node.outputs))
         first = seen.setdefault(key, node)
         if first is not node:
             replacement.update(zip(node.outputs, first.outputs, strict=True))
@@ -91,11 +99,14 @@ def _key(argument: Any) -> Any:
 
     1, 1.0 and True differ, and so do 0.0 and -0.0.
     """
-    if type(argument) is Value or argument is None:
+    kind = type(argument)
+    if kind is Value or argument is None:
         return argument
+    if kind is int:
+        return kind, argument
     if isinstance(argument, (tuple, list)):
         return tuple([_key(item) for item in argument])
-    if type(argument) is SymInt:
+    if kind is SymInt:
         return SymInt, argument.index
     if isinstance(argument, int | float | complex | bool):
         return type(argument), repr(argument)
@@ -121,7 +132,7 @@ def identity_of(node: Node) -> Value | None:
     if rule is None and node.op.kind is not Kind.VIEW:
         return None
     source, output = node.args[0], node.outputs[0]
-    if not _same_layout(source, output):
+    if len(source.spec.known_shape()) != len(output.spec.known_shape()) or not _same_layout(source, output):
         return None
     return source if rule is None or rule(node) else None
 

@@ -18,6 +18,7 @@ from ..graph.ir import Graph, Node, Value, map_values
 
 # layers that stay of those that nothing refers to by their number: at first, and if that is not enough
 KEPT = (4, 8)
+FEW, MANY_NODES = 2, 200  # layers that stay at first of those with many nodes, whose kernels tell them apart
 WORTH = 3  # layers that are left out at least
 FEWEST_NODES = 32  # of a graph that is worth looking at
 
@@ -61,7 +62,11 @@ def fold(graph: Graph, kept: int) -> Folded | None:
     except _Odd:
         return None
     found = find_repetition(items)
-    if found is None or found.gap - max(kept, found.fewest) < WORTH:
+    if found is None:
+        return None
+    if kept == KEPT[0] and sum(run.period for run in found.runs) >= MANY_NODES:
+        kept = FEW
+    if found.gap - max(kept, found.fewest) < WORTH:
         return None
     return _Folding(graph, found, found.gap - max(kept, found.fewest)).run()
 

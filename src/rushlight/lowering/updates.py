@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+from ..core.dispatch import execute
 from ..core.dtypes import DType
 from ..core.registry import INTERNAL, Kind, OpDef
 from ..core.schema import parse_schema
@@ -24,6 +25,7 @@ from ..loops.native import has_native_code
 from .lower import casts_of, operand
 from .lowered import Indices, Lowered
 
+FAMILY = "updates"
 MOST = 16  # nodes of an update
 MOST_KNOWN = 4096  # operators that are kept
 
@@ -34,30 +36,44 @@ _known: dict[Any, OpDef | None] = {}
 
 def compose_updates(graph: Graph) -> Graph:
     """Make one node of each update, and of each number that one takes."""
-    uses = _uses(graph) if graph.updates else {}
-    left = [graph.outputs[output].node for output in graph.updates]
-    seen: set[Node] = set()
-    gone: set[Node] = set()
-    while left:
-        root = left.pop()
-        if root is None or root in seen:
-            continue
-        seen.add(root)
-        if _is_pointwise(root):
-            nodes, given = _single_use(root, uses)
-            left.extend(value.node for value in given if not value.spec.shape)
-            op = _operator(nodes, given) if len(nodes) > 1 else None
-            if op is not None:
-                root.op, root.args = op, tuple(given)
-                gone.update(nodes[:-1])
-    if gone:
-        graph.nodes = [node for node in graph.nodes if node not in gone]
+    if graph.updates:
+        roots = [graph.outputs[output].node for output in graph.updates]
+        graph.nodes = _composed(graph.nodes, roots, _uses(graph.nodes, graph.outputs))
     return graph
 
 
-def _uses(graph: Graph) -> dict[Value, int]:
-    uses: dict[Value, int] = dict.fromkeys(graph.outputs, 2)  # once, and by the caller
-    for node in graph.nodes:
+def compose_row(nodes: list[Node], results: Sequence[Value]) -> list[Node]:
+    """The nodes of a row of updates (capture/row_updates.py), which gives `results`, one for each."""
+    uses = _uses(nodes, results)
+    own = {value for node in nodes for value in node.outputs}
+    uses.update({value: 2 for value in uses if value not in own})  # what is made outside of it stays there
+    return _composed(nodes, [value.node for value in results if value in own], uses)
+
+
+def _composed(nodes: list[Node], left: list[Node | None], uses: dict[Value, int]) -> list[Node]:
+    """The nodes, with one in place of several for each that is `left`, and for the numbers that it takes."""
+    own = set(nodes)  # that are not looked at yet
+    gone: set[Node] = set()
+    while left:
+        root = left.pop()
+        if root is None or root not in own:
+            continue
+        own.remove(root)
+        if root.op.family == FAMILY:
+            left.extend(value.node for value in root.inputs() if not value.spec.shape)
+        elif _is_pointwise(root):
+            parts, given = _single_use(root, uses)
+            left.extend(value.node for value in given if not value.spec.shape)
+            op = _operator(parts, given) if len(parts) > 1 else None
+            if op is not None:
+                root.op, root.args = op, tuple(given)
+                gone.update(parts[:-1])
+    return [node for node in nodes if node not in gone] if gone else nodes
+
+
+def _uses(nodes: Sequence[Node], results: Sequence[Value]) -> dict[Value, int]:
+    uses: dict[Value, int] = dict.fromkeys(results, 2)  # once, and by the caller
+    for node in nodes:
         for argument in node.args:
             if type(argument) is Value:
                 uses[argument] = uses.get(argument, 0) + 1
@@ -134,6 +150,12 @@ def _key(argument: Any, numbers: dict[Value, int]) -> Any:
     return argument if isinstance(argument, DType) else (type(argument), repr(argument))
 
 
+class _Taken(NamedTuple):
+    """A value that is given, or that one of the nodes before makes, by its number."""
+
+    number: int
+
+
 class _Update:
     """Nodes as a function of the elements that they take from outside."""
 
@@ -153,6 +175,9 @@ class _Update:
                 node.outputs[0].dtype,
             )
             for node in nodes
+        ]
+        self.calls = [
+            (node.op, [_Taken(numbers[a]) if type(a) is Value else a for a in node.args]) for node in nodes
         ]
         self.plain = not any(identity_of(node) is not None for node in nodes)
 
@@ -176,6 +201,13 @@ class _Update:
 
         return low.generated(spec.known_shape(), spec.dtype, element)
 
+    def run(self, given: tuple[Any, ...]) -> Any:
+        """The operators, one after the other, on tensors and numbers."""
+        values = list(given)
+        for op, args in self.calls:
+            values.append(execute(op, tuple([values[a.number] if type(a) is _Taken else a for a in args])))
+        return values[-1]
+
     def is_recordable(self) -> bool:
         ops = Recorder()
         given = [ops.make("scalar", (), dtype, str(i)) for i, dtype in enumerate(self.given)]
@@ -193,9 +225,10 @@ def _new_operator(update: _Update, text: str) -> OpDef | None:
     op = OpDef(
         parse_schema(f"{name}({arguments}) -> Tensor"),
         Kind.STRUCTURAL,
-        "updates",
+        FAMILY,
         api=INTERNAL,
         rule=lambda args: update.spec,
     )
     op.lowering = update.lower
+    op.run = lambda op, args: update.run(args)
     return op

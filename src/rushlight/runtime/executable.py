@@ -18,7 +18,7 @@ import numpy as np
 
 from ..core.dtypes import BY_NUMPY
 from ..core.shapes import contiguous_strides
-from . import profile, redzones
+from . import redzones
 from .engine import Library
 from .guarded_run import run_guarded
 from .invoke import (
@@ -32,7 +32,6 @@ from .invoke import (
     Output,
     Source,
     available,
-    unseen,
 )
 from .threads import ThreadPool
 
@@ -204,7 +203,7 @@ class Executable:
             if k in homes:
                 block[o.number] = address
                 address += -(-o.nbytes // 64) * 64
-        made = Invoker(
+        return Invoker(
             arguments,
             sources,
             outputs,
@@ -214,9 +213,6 @@ class Executable:
             effects=effects,
             guards=guards,
         )
-        if profile.enabled():
-            made.call = unseen(made.call)
-        return made
 
     def native_program(self, sources: Sequence[Source]) -> NativeProgram:
         """What a native callable for inputs like these runs."""
