@@ -117,6 +117,7 @@ LATE = {
     ("_api.compile", "nn.modules._compiled"): "compile() of a module gives a module",
     ("_api.compiler", "nn.modules.module"): "disable() takes a module",
     ("eager.calls", "eager.kernels"): "the compiler is loaded when an operator is worth a kernel",
+    ("optim._native", "eager.row_programs"): "as eager.kernels",
     ("library", "testing.opcheck"): "torch.library.opcheck is public, and part of the test harness",
 }
 

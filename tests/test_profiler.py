@@ -13,7 +13,9 @@ import torch
 
 import rushlight as rl
 from rushlight.profiler import ProfilerActivity, profile, record_function, schedule, tensorboard_trace_handler
+from rushlight.runtime import executable
 from rushlight.runtime import profile as clocks
+from rushlight.runtime.invoke import unseen
 
 
 def program(x: rl.Tensor, w: rl.Tensor) -> rl.Tensor:
@@ -55,6 +57,42 @@ def test_kernels_account_for_the_time_and_clocks_are_taken_out_again(large: Any)
     assert step(x, w).item() > 0
     assert [program.milliseconds()[0] for program in clocks.programs()] == counts  # the plain form ran
     assert len(clocks.programs()) == before
+
+
+def test_native_callables_serve_calls_under_a_profiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They refuse under modes, and the long way took 5 % of a training step; a profiler is no reason for it."""
+    served: list[bool] = []
+
+    def spied(native: Any) -> Any:
+        def call(*args: Any) -> Any:
+            found = unseen(native)(*args)
+            served.append(found is not NotImplemented)
+            return found
+
+        return call
+
+    monkeypatch.setattr(executable, "unseen", spied)
+    weights = rl.ones(50, requires_grad=True)
+    optimizer = rl.optim.SGD([weights], lr=0.1)
+
+    @rl.compile(fullgraph=True)
+    def step(x: rl.Tensor) -> rl.Tensor:
+        loss = (weights * x).square().sum()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.detach()
+
+    batch = rl.linspace(0, 0.1, 50)
+    with profile() as prof:
+        losses = [step(batch).item() for _ in range(5)]
+    assert losses == sorted(losses, reverse=True) and len(set(losses)) == 5
+    assert served[-3:] == [True] * 3
+    assert sum(event.category == "launch" for event in prof.events()) >= 5
+    with profile() as prof:  # what is seen of eager operators is as before
+        step(batch)
+        rl.ones(3) + 1
+    assert any(event.name == "aten::add" for event in prof.events())
 
 
 def test_flops_and_bytes_of_kernels(large: Any) -> None:

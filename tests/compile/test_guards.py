@@ -295,6 +295,15 @@ def test_reasons_are_told_in_words() -> None:
         assert reason(w, 0).startswith("the modes (grad, inference, default dtype, autocast, determinism): ")
 
 
+def test_guards_are_told_in_words() -> None:
+    layer, scale = rl.nn.Linear(4, 8), rl.ones(8, 3, dtype=rl.float64)[:, 1]
+    told = rl.explain(lambda x: layer(x).double() * scale, rl.ones(2, 4)).guards
+    assert "argument 0: layout float32 (2, 4)" in told
+    assert "a captured tensor: layout float32 (8, 4), requires grad, a Parameter" in told
+    assert "a captured tensor: layout float64 (8,), strides (3,), offset 1" in told
+    assert "layer.weight: identity a Parameter, float32 (8, 4)" in told  # not what is in it
+
+
 def test_reasons_of_shared_memory_gradients_and_values() -> None:
     weight = rl.ones(3)
 

@@ -63,6 +63,11 @@ SAMPLE = (
     "softmax",
     "nn.functional.layer_norm",
     "nn.functional.conv2d",
+    "nn.functional.interpolate.bilinear",
+    "nn.functional.adaptive_avg_pool2d",
+    "nn.functional.dropout2d",
+    "nn.functional.rms_norm",
+    "norm.nuc",
     "nn.functional.embedding",
     "fft.rfft",
     "special.i0e",
@@ -81,6 +86,11 @@ _LOOKS_FIRST = (
     "grid_sampler_2d",
     "grid_sampler_3d",
     "nn.functional.ctc_loss",
+    "nn.functional.grid_sample",
+    "nn.functional.unfold",
+    "nn.functional.fractional_max_pool2d",
+    "nn.functional.fractional_max_pool3d",
+    "linalg.ldl_solve",
     "_batch_norm_with_update",
 )
 _STATISTICS = (
@@ -96,21 +106,41 @@ KNOWN = {
     ("nn.functional.batch_norm", "empty"),
     ("nn.functional.embedding", "empty"),
     ("nn.functional.embedding_bag", "empty"),
+    ("addmv", "empty"),
     # torch asks for the least of no lengths
     ("_segment_reduce.lengths", "empty"),
     # torch writes to expanded running statistics, one element over the other; we refuse
     *((name, "expanded") for name in _STATISTICS),
+    ("nn.functional.embedding_bag", "expanded"),  # max_norm: the weights are written to
     # torch takes empty operands whose sizes do not fit; its FFT library refuses empty batches
     ("native_batch_norm", "empty"),
     ("cholesky", "empty"),
+    ("linalg.tensorsolve", "empty"),
+    ("nn.functional.nll_loss", "empty"),
+    ("nn.functional.scaled_dot_product_attention", "empty"),
+    ("repeat_interleave", "empty"),
+    ("stft", "empty"),
     *((name, "empty") for name in entries_by_name() if name.startswith("fft.")),
     # torch reads or writes the wrong elements of strided memory, or says that it cannot
     ("nn.functional.gelu", "between"),
     ("masked.median", "expanded"),
     ("median", "expanded"),
     ("nanmedian", "expanded"),
+    ("take_along_dim", "expanded"),
+    ("as_strided_scatter", "expanded"),
     ("native_group_norm", "gaps"),
     ("native_group_norm", "expanded"),
+    # torch returns memory that it has not written
+    ("nn.functional.multi_margin_loss", "empty"),
+    ("nn.functional.multilabel_margin_loss", "empty"),
+    # torch returns the input as it is, with its shape; its decomposition has the shape that we have
+    ("nn.functional.pixel_unshuffle", "empty"),
+    # torch takes one dimension for two, as its other masked reductions do not
+    ("masked.prod", "0-d"),
+    # the sorter of other rows: the sequence is not sorted, and searches end where they may
+    ("searchsorted", "expanded"),
+    # torch is 20 times as far from the result in double as we are
+    ("matrix_exp", "gaps"),
     # torch's overload resolution does not find its own out= form
     ("_batch_norm_with_update", "between"),
 }

@@ -60,7 +60,7 @@ def visit(browser: Any) -> Iterator[Callable[..., Any]]:
             ),
         )
         page.goto(path.resolve().as_uri())
-        page.wait_for_selector("body.ready", state="attached")
+        page.wait_for_selector("body.complete", state="attached")
         return page
 
     yield opened

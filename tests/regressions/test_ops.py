@@ -274,3 +274,38 @@ def test_a11_offsets_that_overflow_in_torch_are_answered() -> None:
     assert rl.tril_indices(3, 3, 2**63 - 1).shape == (2, 9)
     assert rl.triu_indices(3, 3, 2**63 - 1).shape == (2, 0)
     assert math.prod(rl.triu_indices(3, 3, -(2**63)).shape) == 18
+
+
+@pytest.mark.filterwarnings("ignore:.*Received a 0-D input")
+@pytest.mark.parametrize("name", ["dropout2d", "dropout3d", "feature_alpha_dropout"])
+def test_feature_dropout_of_everything_takes_any_dimensions(name: str) -> None:
+    assert getattr(rl.nn.functional, name)(rl.tensor(3.0), 1.0, training=True).item() == 0.0
+    with pytest.raises(RuntimeError, match="at least 2 dimensions"):
+        rl.feature_dropout(rl.tensor(3.0), 0.5, True)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "expected"),
+    [
+        ([1, 2], list[int], True),
+        ([1, "a"], list[int], False),
+        ([[1], [2]], list[list[int]], True),
+        ({"a": 1}, dict[str, int], True),
+        ({"a": 1}, dict[str, str], False),
+        ((1, "a"), tuple[int, str], True),
+        ((1,), tuple[int, str], False),
+        (None, int | None, True),
+        ([None, 1], list[int | None], True),
+        ([1], (list[str], list[int]), True),
+        (3, list[int], False),
+    ],
+)
+def test_jit_isinstance_looks_at_elements(value: object, kind: object, expected: bool) -> None:
+    assert rl.jit.isinstance(value, kind) is expected
+    assert torch.jit.isinstance(value, kind) is expected
+
+
+def test_compiled_function_without_a_module() -> None:
+    made = eval("lambda x: x + 1", {})
+    made.__module__ = None
+    assert rl.compile(made)(rl.ones(2)).tolist() == [2.0, 2.0]

@@ -12,7 +12,6 @@ import dataclasses
 import functools
 import os
 import random
-import time
 import types
 from collections.abc import Sequence
 from typing import Any
@@ -31,6 +30,7 @@ from .bytecode import (
     paths_in,
     stores_in,
 )
+from .hooks import CLOCKS, is_watched
 from .locations import (
     MISSING,
     PLAIN,
@@ -66,15 +66,6 @@ _LONGEST = 2000  # a longer container is one guard
 _TABLES = ("_parameters", "_buffers", "_modules")
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _SEQUENCES = (list, tuple, collections.deque)
-_CLOCKS = frozenset(
-    f
-    for f in vars(time).values()
-    if isinstance(f, types.BuiltinFunctionType)
-    and (
-        "time" in f.__name__ or f.__name__ in ("monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns")
-    )
-)
-
 _MAKERS = frozenset(
     {"__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__"}
 )  # of objects
@@ -180,6 +171,8 @@ class Collector:
             if value is MISSING:
                 return
             self.place(cells, root, value, root, bool(attributes) or is_plain_object(value))
+        elif is_own(function.__globals__.get("__name__")):
+            return  # a wrapper that has the name of what it wraps: the wrapped function is in a cell
         elif root in function.__globals__:
             value = function.__globals__[root]
             self.place(function.__globals__, root, value, root, bool(attributes) or is_plain_object(value))
@@ -385,7 +378,7 @@ class Collector:
 
     def place(self, container: Any, key: Any, value: Any, name: str, followed: bool = False) -> None:
         """Guard on what is at a place, as far as it can matter; an object if its attributes are looked at."""
-        if isinstance(value, types.ModuleType) or len(self.places) > _MOST:
+        if isinstance(value, types.ModuleType) or len(self.places) > _MOST or is_watched(container, key):
             return
         if (id(container), key) not in self.recorded:
             self.recorded.add((id(container), key))
@@ -403,7 +396,7 @@ class Collector:
         if isinstance(value, (*_SEQUENCES, dict)):
             if not self.first(value):
                 return
-            if len(value) > _LONGEST:
+            if len(value) > _LONGEST or isinstance(type(value).__getitem__, types.FunctionType):
                 items = Items(value)
                 self.places.append((items, None, items[None], f"what is in {name}"))
                 return
@@ -440,7 +433,7 @@ class Collector:
             self.callable(value, name)
 
     def builtin(self, function: Any, name: str) -> None:
-        if function in _CLOCKS:
+        if function in CLOCKS.values():
             self.refuse(f"it reads a clock, {name}")
         owner = getattr(function, "__self__", None)
         if isinstance(owner, random.Random | np.random.RandomState | list | dict | collections.deque):

@@ -1,7 +1,8 @@
 """Functions of Python's that captures know of: while one is open in some thread, others stand in their place.
 
 - `print`: every call of a program must print again, so that there is no graph of one that does.
-  It asks the capture of its thread before it prints.
+  It asks the capture of its thread before it prints. So do `sys.stdout` and `sys.stderr` before they write.
+- Clocks of `time`: likewise, when a program reads them.
 - Functions of `math`: of a live number, or a size, they make a live number (capture/numbers.py).
 """
 
@@ -10,14 +11,18 @@ from __future__ import annotations
 import builtins
 import functools
 import math
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import BuiltinFunctionType
 from typing import Any
 
 from ..core.dispatch import AMBIENT
 from ..core.symbols import SymInt
 from .numbers import LiveNumber, live_result, whole_number
+from .object_kinds import is_own
 
 _lock = threading.Lock()
 _open = 0
@@ -28,6 +33,75 @@ def _asking(*args: Any, **kwargs: Any) -> None:
     if AMBIENT.trace is not None:
         AMBIENT.trace.refuse("it prints")
     _print(*args, **kwargs)
+
+
+STREAMS = ("stdout", "stderr")
+
+
+class _Stream:
+    """A stream of the process that asks before it writes."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("write", "writelines", "buffer") and AMBIENT.trace is not None:
+            AMBIENT.trace.refuse("it writes to a stream of the process")
+        return getattr(self.stream, name)
+
+
+CLOCKS = {
+    name: function
+    for name, function in vars(time).items()
+    if isinstance(function, BuiltinFunctionType)
+    and ("time" in name or name.startswith(("monotonic", "perf_counter")))
+}
+
+
+def _clock(name: str) -> Callable[..., Any]:
+    """A clock that asks before it is read by a program; what Python's library and this one read is no matter."""
+    function = CLOCKS[name]
+
+    @functools.wraps(function)
+    def read(*args: Any) -> Any:
+        if AMBIENT.trace is not None and not is_own(sys._getframe(1).f_globals.get("__name__")):
+            AMBIENT.trace.refuse(f"it reads a clock, time.{name}")
+        return function(*args)
+
+    return read
+
+
+_TIME = {name: _clock(name) for name in CLOCKS}
+
+
+def is_watched(container: Any, key: Any) -> bool:
+    """Whether what is at a place is watched as it is used, so that code that mentions it need not use it.
+    Or is the table of imported modules, of which programs ask whether something is installed."""
+    if container is sys.__dict__:
+        return key in STREAMS or key == "modules"
+    return container is time.__dict__ and key in CLOCKS
+
+
+def _watch() -> None:
+    for name, (_, hook) in _HOOKS.items():
+        setattr(math, name, hook)
+    for name, read in _TIME.items():
+        setattr(time, name, read)
+    for name in STREAMS:
+        stream = getattr(sys, name)
+        if stream is not None and not isinstance(stream, _Stream):
+            setattr(sys, name, _Stream(stream))
+
+
+def _leave() -> None:
+    for name, (function, _) in _HOOKS.items():
+        setattr(math, name, function)
+    for name, function in CLOCKS.items():
+        setattr(time, name, function)
+    for name in STREAMS:
+        stream = getattr(sys, name)
+        if isinstance(stream, _Stream):
+            setattr(sys, name, stream.stream)
 
 
 _FLOATS = (
@@ -71,8 +145,7 @@ def watched() -> Iterator[None]:
         if builtins.print is not _asking:
             _print, builtins.print = builtins.print, _asking
         if not _open:
-            for name, (_, hook) in _HOOKS.items():
-                setattr(math, name, hook)
+            _watch()
         _open += 1
     try:
         yield
@@ -82,5 +155,4 @@ def watched() -> Iterator[None]:
             if not _open and builtins.print is _asking:
                 builtins.print = _print
             if not _open:
-                for name, (function, _) in _HOOKS.items():
-                    setattr(math, name, function)
+                _leave()

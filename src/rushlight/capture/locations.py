@@ -11,6 +11,7 @@ import random
 import types
 from array import array
 from collections.abc import Collection, Iterator, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -203,7 +204,10 @@ class Absent:
         self.of, self.names = of, names
 
     def __getitem__(self, key: Any) -> bool:
-        return all(self.of.get(name, MISSING) is MISSING for name in self.names)
+        if isinstance(self.of, dict):
+            return self.of.keys().isdisjoint(self.names)
+        found = map(getattr, repeat(self.of.of), self.names, repeat(MISSING))
+        return all(map(operator.is_, found, repeat(MISSING)))
 
 
 class Elements:
@@ -217,13 +221,13 @@ class Elements:
 
 
 class Items:
-    """What is in a long container, as a container."""
+    """What is in a long container, or in one that makes what it gives, as a container."""
 
     def __init__(self, of: Any) -> None:
         self.of = of
 
     def __getitem__(self, key: Any) -> Snapshot:
-        return Snapshot(list(self.of.items() if isinstance(self.of, dict) else self.of))
+        return Snapshot(list(dict.items(self.of) if isinstance(self.of, dict) else self.of))
 
 
 class State:

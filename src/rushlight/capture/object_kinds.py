@@ -13,6 +13,8 @@ from .locations import PLAIN
 PACKAGE = __name__.partition(".")[0]
 LIBRARIES = frozenset({PACKAGE, "math", "numpy", "scipy"})
 _OWN = LIBRARIES | (sys.stdlib_module_names - {"test"})  # whose functions are not looked into
+# whose objects are not looked into: a log that is written is seen when that happens (programs/effects.py)
+_PASSIVE = LIBRARIES | {"builtins", "logging"}
 CACHED = functools._lru_cache_wrapper
 
 
@@ -79,7 +81,7 @@ def is_plain_object(value: Any) -> bool:
     return isinstance(getattr(value, "__dict__", None), dict) and not (
         isinstance(value, (type, Tensor, types.ModuleType))
         or callable(value)
-        or str(type(value).__module__).partition(".")[0] in (*LIBRARIES, "builtins", "math")
+        or str(type(value).__module__).partition(".")[0] in _PASSIVE
     )
 
 

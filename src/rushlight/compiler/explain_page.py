@@ -20,12 +20,38 @@ CODE = frozenset(("emit", "assemble"))  # shown by function
 
 
 def render_page(told: Explanation) -> str:
+    data = page_data(told)
     return pages.render(
         "program",
-        page_data(told),
+        data,
         ["plot", "cytoscape", "dagre", "highlight"],
         title=f"{told.name} · Rushlight",
+        later=_take_texts(data),
+        lazy=True,
     )
+
+
+def _take_texts(data: dict[str, Any]) -> dict[str, Any]:
+    """Take the long texts out of the data of a page: it opens without them, and unpacks them when it is there."""
+    functions = []
+    for program in data["programs"]:
+        code = {name: (each["llvm"], each["assembly"]) for name, each in program["functions"].items()}
+        functions.append(code)
+        program["functions"] = {
+            name: {
+                "kernels": each["kernels"],
+                "lines": {"llvm": _line_count(each["llvm"]), "assembly": _line_count(each["assembly"])},
+            }
+            for name, each in program["functions"].items()
+        }
+    passes = [each.pop("text") for each in data["passes"]]
+    for each, text in zip(data["passes"], passes, strict=True):
+        each["changed"] = bool(text)
+    return {"functions": functions, "passes": passes, "guards": data.pop("guards")}
+
+
+def _line_count(text: str) -> int:
+    return len(text.splitlines())
 
 
 def page_data(told: Explanation) -> dict[str, Any]:

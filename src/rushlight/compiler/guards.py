@@ -27,11 +27,21 @@ from typing import Any, NamedTuple
 from ..autograd import hooks
 from ..capture.live_inputs import LiveInputs
 from ..capture.locations import MISSING, PLAIN, Alike, AllValues, Cells, Length, Place, Snapshot, equal
-from ..capture.references import Argument, At, Captured, GradOf, TensorRef, layout_difference, layout_of
+from ..capture.references import (
+    LAYOUT,
+    Argument,
+    At,
+    Captured,
+    GradOf,
+    TensorRef,
+    layout_difference,
+    layout_of,
+)
 from ..codegen.llvm.native_call import LocationKind
 from ..core.tensor import Tensor
 from ..runtime.invoke import LocationGuards
 from .call_key import CallKey, sharing_in_words
+from .class_guards import ClassAttributes
 
 
 class Aspect(Enum):
@@ -246,7 +256,28 @@ def _text(aspect: Aspect, value: Any) -> str:
     pair = aspect is Aspect.VALUE and isinstance(value, tuple) and len(value) == 2
     if pair and isinstance(value[0], type):  # of a key: the type and the value
         return repr(value[1])
+    if aspect is Aspect.LAYOUT and isinstance(value, tuple) and len(value) == len(LAYOUT):
+        return _layout_in_words(value)
+    if isinstance(value, Tensor):
+        return f"a {type(value).__name__}, {str(value.dtype).removeprefix('rushlight.')} {tuple(value.shape)}"
     return repr(value)
+
+
+def _layout_in_words(layout: tuple[Any, ...]) -> str:
+    """What is expected of a tensor, without what is as usual: "float32 (4, 8), requires grad"."""
+    shape, strides, dtype, requires_grad, offset, conj, neg, kind = layout
+    words = [f"{str(dtype).removeprefix('rushlight.')} {shape}"]
+    steps, dense = [], dtype.itemsize
+    for length in reversed(shape):
+        steps.append(dense)
+        dense = dense * length if isinstance(length, int) else 0
+    if tuple(reversed(steps)) != strides:
+        known = all(type(step) is int for step in strides)
+        words.append(f"strides {tuple(s // dtype.itemsize for s in strides) if known else strides}")
+    words += ["requires grad"] * bool(requires_grad) + [f"offset {offset}"] * bool(offset)
+    words += ["conj bit"] * bool(conj) + ["neg bit"] * bool(neg)
+    words += [f"a {kind.__name__}"] * (kind is not Tensor)
+    return ", ".join(words)
 
 
 # In Python.
@@ -334,6 +365,7 @@ class _Locations:
         self._sized: list[Any] = []
         self._sizes: list[int] = []
         self._others: list[tuple[Any, Any, Any]] = []
+        self._of_classes = ClassAttributes()
         for ref, aspect, expected in guards:
             assert isinstance(ref, At)
             if aspect is Aspect.LENGTH:
@@ -345,7 +377,7 @@ class _Locations:
                 self._containers.append(ref.container)
                 self._keys.append(ref.key)
                 self._values.append(expected)
-            else:
+            elif aspect is Aspect.KIND or not self._of_classes.take(ref.container, ref.key, expected):
                 self._others.append((ref.container, ref.key, expected))
 
     def hold(self) -> bool:
@@ -353,7 +385,7 @@ class _Locations:
             found = map(operator.getitem, self._containers, self._keys)
             if not all(map(operator.is_, found, self._values)) and not self._equal():
                 return False
-            if list(map(len, self._sized)) != self._sizes:
+            if list(map(len, self._sized)) != self._sizes or not self._of_classes.hold():
                 return False
             for container, key, expected in self._others:
                 found_there = container[key]

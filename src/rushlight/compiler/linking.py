@@ -124,7 +124,7 @@ def describe(
         "symbols": [] if symbols is None else [dim.name for dim in symbols.hints],
         "sizes": slots.get(SIZES),
         "derived": native.derived,
-        "lives": [plan.workspace.lives[b] for b in plan.workspace.offsets if b in plan.workspace.lives],
+        "lives": [] if symbols is None else [plan.workspace.lives[b] for b in plan.workspace.offsets],
         "bodies": {s.program.name: s.program.layout() for s in subgraphs_in(graph) if s.program is not None},
     }
 

@@ -66,7 +66,7 @@ def _identity(function: Any) -> tuple[str, ...] | None:
     code = getattr(found, "__code__", None)
     if code is None:
         return None
-    place = (code.co_filename, str(code.co_firstlineno), found.__module__, found.__qualname__)
+    place = (code.co_filename, str(code.co_firstlineno), str(found.__module__), found.__qualname__)
     return (*place, code.co_code.hex(), repr(code.co_names))
 
 

@@ -112,6 +112,8 @@ def normalized_dims(
             f"as normalized_shape, but got {key} of shape "
             f"{None if tensor is None else list(tensor.shape)} and normalized_shape = {list(shape)}",
         )
+    if name == "rms_norm" and input.ndim < count:
+        raise ValueError(f"Input tensor must have at least {count} dimensions, but got {input.ndim}")
     check(
         input.ndim >= count and tuple(input.shape[input.ndim - count :]) == shape,
         f"{name}: Given normalized_shape={list(shape)}, expected input with shape [*, "

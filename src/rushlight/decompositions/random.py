@@ -100,6 +100,8 @@ def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
     check_probability(p)
     if p == 0 or not train or input.numel() == 0:
         return input
+    if p == 1:
+        return input * 0
     return input * run_name("native_dropout", input.new_ones(channels(input)), p, train)[0]
 
 
@@ -130,9 +132,9 @@ def alpha_dropped(input: Tensor, p: float, train: bool, shape: Sequence[int] | N
     check_probability(p)
     if p == 0 or not train or input.numel() == 0:
         return input
-    shape = channels(input) if shape is None else shape
     if p == 1:
         return input * 0
+    shape = channels(input) if shape is None else shape
     check(
         input.dtype.is_floating_point,
         "alpha_dropout: the result is floating-point and can't be cast to "

@@ -158,6 +158,7 @@ def frobenius_norm(self: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
 @composite("nuclear_norm.dim(Tensor self, int[2] dim, bool keepdim=False) -> Tensor", api=FUNCTION | OUT)
 def nuclear_norm_dim(self: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
     """The sum of the singular values of the matrices that lie in the two dims."""
+    check(self.ndim >= 2, "linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
     check(len(dim) == 2, f"nuclear_norm: the dim argument must list two dimensions, got {tuple(dim)}")
     row, column = (wrap_dim(d, self.ndim, name="nuclear_norm") for d in dim)
     check(row != column, f"nuclear_norm: dims must be different, got {tuple(dim)}")

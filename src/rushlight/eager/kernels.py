@@ -65,7 +65,7 @@ def compile_form(op: OpDef, form: Form, stage: int) -> Kernel:
 
 
 def _compiled(op: OpDef, form: Form, given: Sequence[Any]) -> Kernel:
-    leaves = [_example(leaf) if isinstance(leaf, Operand) else leaf for leaf in given]
+    leaves = [example_of(leaf) if isinstance(leaf, Operand) else leaf for leaf in given]
     every = {i: leaf for i, leaf in enumerate(given) if isinstance(leaf, Operand)}
     dims = {i: frozenset(range(len(leaf.shape))) for i, leaf in every.items()}
     loose = {i: dims[i] for i, leaf in every.items() if not is_dense(leaf.shape, leaf.strides)}
@@ -91,7 +91,7 @@ def _filled(arguments: Any, given: Sequence[Any]) -> Any:
     return tuple([_filled(a, given) for a in arguments]) if type(arguments) is tuple else arguments
 
 
-def _example(operand: Operand) -> Tensor:
+def example_of(operand: Operand) -> Tensor:
     """A tensor like an operand, whose elements nobody reads."""
     shape, strides = operand.shape, operand.strides
     memory = np.empty(extent(shape, strides) * operand.dtype.itemsize, np.uint8)

@@ -5,8 +5,9 @@ is asked for explicitly. So `script` and `trace` give back what they were given,
 there are no files of scripted modules.
 """
 
+import types
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, Union, get_args, get_origin
 
 from ..core.missing import missing_class, missing_function
 from ..nn.modules.module import Module
@@ -186,11 +187,30 @@ def annotate(the_type: Any, the_value: Item) -> Item:
 
 
 def isinstance(obj: Any, target_type: Any) -> bool:
-    """Whether an object has a type.
+    """Whether an object has a type; of a list, a tuple or a dict all elements are looked at.
 
-    >>> rl.jit.isinstance([1, 2], list)
-    True
+    >>> rl.jit.isinstance([1, 2], list[int]), rl.jit.isinstance([1, "a"], list[int])
+    (True, False)
     """
+    if _isinstance(target_type, tuple):
+        return any(isinstance(obj, one) for one in target_type)
+    origin, inner = get_origin(target_type), get_args(target_type)
+    if origin in (Union, types.UnionType):
+        return any(isinstance(obj, one) for one in inner)
+    if origin in (list, tuple, dict) and not inner:
+        name = origin.__name__.title()
+        raise RuntimeError(
+            f"Attempted to use {name} without a contained type. Write {name}[int], for example"
+        )
+    if origin is list:
+        return _isinstance(obj, list) and all(isinstance(item, inner[0]) for item in obj)
+    if origin is tuple:
+        fits = _isinstance(obj, tuple) and len(obj) == len(inner)
+        return fits and all(isinstance(item, kind) for item, kind in zip(obj, inner, strict=True))
+    if origin is dict:
+        return _isinstance(obj, dict) and all(
+            isinstance(key, inner[0]) and isinstance(value, inner[1]) for key, value in obj.items()
+        )
     return _isinstance(obj, target_type)
 
 

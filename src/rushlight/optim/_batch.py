@@ -63,6 +63,13 @@ def by_rows(update: Callable[..., None]) -> Callable[..., None]:
     return update
 
 
+def by_elements(update: Callable[..., None]) -> Callable[..., None]:
+    """Declares an `_update` that is `by_rows`, and takes elements one by one, whatever the shape: native code
+    runs it on rows without dimensions (_native.py)."""
+    update.by_elements = True  # type: ignore[attr-defined]
+    return by_rows(update)
+
+
 class Batch:
     """The parameters of one group that have gradients, in one step.
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..core.errors import check
 from ..core.tensor import Tensor
-from ._batch import Batch, average_squares, by_rows, decayed, foreach, functions, new_step, zeros_like
+from ._batch import Batch, average_squares, by_elements, decayed, foreach, functions, new_step, zeros_like
 from .optimizer import Optimizer, ParamsT, validate, validate_common, validate_modes
 
 __all__ = ["Adam", "AdamW", "Adamax", "NAdam", "RAdam"]
@@ -82,7 +82,7 @@ class Adam(Optimizer):
             state["max_exp_avg_sq"] = zeros_like(param)
         return state
 
-    @by_rows
+    @by_elements
     def _update(self, batch: Batch) -> None:
         lr, (beta1, beta2) = batch.lr, batch.betas
         means, squares = batch.column("exp_avg"), batch.column("exp_avg_sq")
@@ -192,7 +192,7 @@ class Adamax(Optimizer):
     def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         return {"step": new_step(), "exp_avg": zeros_like(param), "exp_inf": zeros_like(param)}
 
-    @by_rows
+    @by_elements
     def _update(self, batch: Batch) -> None:
         beta1, beta2 = batch.betas
         means, largest = batch.column("exp_avg"), batch.column("exp_inf")
@@ -257,7 +257,7 @@ class NAdam(Optimizer):
             "exp_avg_sq": zeros_like(param),
         }
 
-    @by_rows
+    @by_elements
     def _update(self, batch: Batch) -> None:
         lr, (beta1, beta2), decay = batch.lr, batch.betas, batch.momentum_decay
         means, squares = batch.column("exp_avg"), batch.column("exp_avg_sq")
@@ -322,7 +322,7 @@ class RAdam(Optimizer):
     def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         return {"step": new_step(), "exp_avg": zeros_like(param), "exp_avg_sq": zeros_like(param)}
 
-    @by_rows
+    @by_elements
     def _update(self, batch: Batch) -> None:
         beta1, beta2 = batch.betas
         means, squares = batch.column("exp_avg"), batch.column("exp_avg_sq")

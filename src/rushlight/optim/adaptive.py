@@ -11,6 +11,7 @@ from ..kernels.sparse import put
 from ._batch import (
     Batch,
     average_squares,
+    by_elements,
     by_rows,
     decayed,
     foreach,
@@ -89,7 +90,7 @@ class Adagrad(Optimizer):
         for state in self.state.values():
             state["sum"].share_memory_()
 
-    @by_rows
+    @by_elements
     def _update(self, batch: Batch) -> None:
         sums = batch.column("sum")
         rates = [batch.lr / (1 + (step - 1) * batch.lr_decay) for step in batch.advance()]
@@ -162,7 +163,7 @@ class Adadelta(Optimizer):
     def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         return {"step": new_step(), "square_avg": zeros_like(param), "acc_delta": zeros_like(param)}
 
-    @by_rows
+    @by_elements
     def _update(self, batch: Batch) -> None:
         squares, deltas, eps = batch.column("square_avg"), batch.column("acc_delta"), batch.eps
         batch.advance()
@@ -228,7 +229,7 @@ class RMSprop(Optimizer):
             state["grad_avg"] = zeros_like(param)
         return state
 
-    @by_rows
+    @by_elements
     def _update(self, batch: Batch) -> None:
         squares, alpha, momentum = batch.column("square_avg"), batch.alpha, batch.momentum
         batch.advance()
@@ -295,7 +296,7 @@ class Rprop(Optimizer):
             "step_size": functions["full_like"](param, start),
         }
 
-    @by_rows
+    @by_elements
     def _update(self, batch: Batch) -> None:
         before, sizes = batch.column("prev"), batch.column("step_size")
         (shrink, grow), (least, most) = batch.etas, batch.step_sizes

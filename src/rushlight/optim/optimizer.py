@@ -43,6 +43,7 @@ from ._helpers import (  # noqa: F401  optimizers of others import them from her
     _use_grad_for_differentiable,
     _view_as_real,
 )
+from ._native import NativeUpdates, native_updates, updates_natively
 
 __all__ = [
     "Optimizer",
@@ -139,6 +140,7 @@ class Optimizer:
     _opt_called = False  # whether there was a step; schedulers want one before their own
     _step_when_scheduled: Any = None  # what was assigned to `step` when the scheduler was made
     _as_real = True  # whether complex parameters are updated as pairs of reals
+    _native: NativeUpdates | None = None  # native code of its steps, made when they have taken long
     _takes_sparse = False  # whether gradients may be sparse
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -196,9 +198,11 @@ class Optimizer:
         """Whether a capture may run the update once for parameters that look alike."""
         return getattr(type(self)._update, "by_rows", False)
 
-    def _update_all(self, batch: Batch) -> None:
+    def _update_all(self, index: int, batch: Batch) -> None:
         trace = AMBIENT.trace
-        if trace is None or not self._is_by_rows(batch):
+        if trace is None and updates_natively(self, batch):
+            native_updates(self).update(self, index, batch)
+        elif trace is None or not self._is_by_rows(batch):
             self._update(batch)
         else:
             trace.update_rows(lambda numbers: self._update(batch.part(numbers)), batch.rows())
@@ -215,7 +219,7 @@ class Optimizer:
             for index in range(len(self.param_groups)):
                 batch = Batch(self, index, self._as_real)
                 if batch.params:
-                    self._update_all(batch)
+                    self._update_all(index, batch)
         if capturing():
             self._keep_state()
         return loss

@@ -8,7 +8,7 @@ from ..capture.numbers import live_number
 from ..core.tensor import Tensor
 from ._batch import (
     Batch,
-    by_rows,
+    by_elements,
     capturing,
     decayed,
     foreach,
@@ -75,7 +75,7 @@ class SGD(Optimizer):
         )
         validate_modes(fused, foreach, differentiable)
 
-    @by_rows
+    @by_elements
     def _update(self, batch: Batch) -> None:
         grads = decayed(batch)
         momentum = batch.momentum
@@ -110,6 +110,11 @@ class SGD(Optimizer):
         grads = [grad if grad._parts is None else grad.to_dense() for grad in grads]
         state, leaves = self.state, batch.leaves
         dampening = batch.dampening
+        if leaves[0] not in state and batch.states[0]:  # a row of which native code is made, with its state
+            averages = batch.column("momentum_buffer")
+            foreach.mul_(averages, momentum)
+            foreach.add_(averages, foreach.mul(grads, 1 - dampening))
+            return averages
         known = [
             state[param].get("momentum_buffer") is not None if param in state else False for param in leaves
         ]
@@ -181,7 +186,7 @@ class ASGD(Optimizer):
             "ax": zeros_like(param),
         }
 
-    @by_rows
+    @by_elements
     def _update(self, batch: Batch) -> None:
         params, averages = batch.params, batch.column("ax")
         rates, shares = [s["eta"] for s in batch.states], [s["mu"] for s in batch.states]

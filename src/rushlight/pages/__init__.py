@@ -10,8 +10,10 @@ A script of a template starts with
 
     rushlight.ready(data => { ... });
 
-and finds in `data` what was given to `render`. A site of many pages has the libraries once: `write_assets`
-copies them into a directory, and `render(..., linked="../_assets")` refers to that instead.
+and finds in `data` what was given to `render`. What a page does not need at once is given as `later`, and its
+libraries may be `lazy`, so that it opens quickly: `await rushlight.later()` unpacks the former, and
+`rushlight.load("plot")` runs a library that has not run yet. A site of many pages has the libraries once:
+`write_assets` copies them into a directory, and `render(..., linked="../_assets")` refers to that instead.
 """
 
 from __future__ import annotations
@@ -67,20 +69,17 @@ def render(
     *,
     title: str = "Rushlight",
     linked: str | None = None,
+    later: Any = None,
+    lazy: bool = False,
 ) -> str:
     """The page of `template` with `data` (anything that JSON holds) in it and the libraries `assets`.
 
     The page is self-contained, unless `linked` names the place, relative to the page, to which
-    `write_assets` has written the libraries and the theme.
+    `write_assets` has written the libraries and the theme. `later` is data that is unpacked when a script asks
+    for it; `lazy` libraries of a self-contained page run when a script loads them.
     """
     if linked is None:
-        libraries = [
-            f'<script data-asset="{asset.name}">/*! {asset.package} {asset.version} {asset.licence}\n'
-            f"{_comment(_read('assets', asset.name, 'LICENSE'))}\n*/\n"
-            + ";\n".join(_script(_read("assets", asset.name, file)) for file in asset.files)
-            + "</script>"
-            for asset in _with_needs(assets)
-        ]
+        libraries = [_embedded(asset, lazy) for asset in _with_needs(assets)]
         styles = [f"<style>{_read('templates', 'theme.css')}</style>"]
         libraries.append(f"<script>{_script(_read('templates', 'page.js'))}</script>")
     else:
@@ -98,10 +97,22 @@ def render(
         "STYLES": "\n".join(styles),
         "BODY": _read("templates", f"{template}.html"),
         "DATA": _packed(data),
+        "LATER": _packed(later),
         "SCRIPTS": "\n".join(libraries + scripts),
     }
     frame, *rest = _read("templates", "frame.html").split("{{")
     return frame + "".join(parts[name] + text for name, text in (piece.split("}}", 1) for piece in rest))
+
+
+def _embedded(asset: Asset, lazy: bool) -> str:
+    """A library inside of a page; a lazy one is text until `rushlight.load` runs it."""
+    kind = f' type="text/plain" data-needs="{" ".join(asset.needs)}"' if lazy else ""
+    return (
+        f'<script data-asset="{asset.name}"{kind}>/*! {asset.package} {asset.version} {asset.licence}\n'
+        f"{_comment(_read('assets', asset.name, 'LICENSE'))}\n*/\n"
+        + ";\n".join(_script(_read("assets", asset.name, file)) for file in asset.files)
+        + "</script>"
+    )
 
 
 def write_assets(directory: Path, assets: Iterable[str]) -> None:

@@ -12,7 +12,7 @@ from ..core.dtypes import DTYPES
 from ..core.index import as_index
 from ..loops.nest import Buffer, MemoryKind
 from .program import PlannedProgram
-from .workspace import Workspace, aligned, place_temporaries
+from .workspace import aligned, place_temporaries
 
 
 def lay_out_memory(program: PlannedProgram) -> PlannedProgram:
@@ -31,7 +31,7 @@ def lay_out_memory(program: PlannedProgram) -> PlannedProgram:
     scratch = Buffer("scratch", DTYPES["uint8"], as_index(size), MemoryKind.TEMPORARY)
     if size:
         places = {**workspace.offsets, scratch: 0}
-        workspace = Workspace(places, max(workspace.size, size), workspace.tops)
+        workspace = replace(workspace, offsets=places, size=max(workspace.size, size))
     return replace(program, workspace=workspace, scratch=scratch, scratch_offsets=offsets)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..core.dtypes import BY_NUMPY
 from ..core.shapes import contiguous_strides
-from . import redzones
+from . import profile, redzones
 from .engine import Library
 from .guarded_run import run_guarded
 from .invoke import (
@@ -32,6 +32,7 @@ from .invoke import (
     Output,
     Source,
     available,
+    unseen,
 )
 from .threads import ThreadPool
 
@@ -203,7 +204,7 @@ class Executable:
             if k in homes:
                 block[o.number] = address
                 address += -(-o.nbytes // 64) * 64
-        return Invoker(
+        made = Invoker(
             arguments,
             sources,
             outputs,
@@ -213,6 +214,9 @@ class Executable:
             effects=effects,
             guards=guards,
         )
+        if profile.enabled():
+            made.call = unseen(made.call)
+        return made
 
     def native_program(self, sources: Sequence[Source]) -> NativeProgram:
         """What a native callable for inputs like these runs."""

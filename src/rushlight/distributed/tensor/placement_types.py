@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...core.missing import missing_class
+
 __all__ = ["Partial", "Placement", "Replicate", "Shard"]
 
 
@@ -53,3 +55,8 @@ class Partial(Placement):
 
     def __str__(self) -> str:
         return f"P({self.reduce_op})"
+
+
+_StridedShard = missing_class(
+    "distributed.tensor.placement_types", "_StridedShard", "a dimension that is cut twice is cut in order"
+)

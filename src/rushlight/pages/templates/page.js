@@ -6,9 +6,9 @@ const rushlight = (() => {
   const listeners = [];
   const dark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
 
-  async function unpack() {
-    const text = document.getElementById("rushlight-data").textContent.trim();
-    const bytes = Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
+  async function unpack(id) {
+    const text = atob(document.getElementById(id).textContent.trim()), bytes = new Uint8Array(text.length);
+    for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
     return JSON.parse(await new Response(stream).text());
   }
@@ -35,14 +35,34 @@ const rushlight = (() => {
   });
   const typing = event => /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName) || event.target.isContentEditable;
 
+  let rest = null;
+  // runs a library that the page holds as text, after those that it needs
+  function load(...names) {
+    for (const name of names) {
+      const held = document.querySelector(`script[type="text/plain"][data-asset="${name}"]`);
+      if (!held || held.dataset.loaded) continue;
+      load(...held.dataset.needs.split(" ").filter(Boolean));
+      held.dataset.loaded = "1";
+      const script = document.createElement("script");
+      script.textContent = held.textContent;
+      document.head.append(script);
+    }
+  }
+
   return {
+    load,
+    // what was given to `render` as `later`
+    later: () => (rest ||= unpack("rushlight-later")),
     dark, toggleTheme, typing,
-    // calls `start(data)` once the data is there; `document.body` then has the class "ready"
+    // calls `start(data)` once the data is there; `document.body` then has the class "ready". What `start` returns, if
+    // anything, is called after the first frame, for what can wait; then the body has the class "complete"
     async ready(start) {
-      const data = await unpack();
+      const data = await unpack("rushlight-data");
       changed();
-      await start(data);
+      const rest = await start(data);
       document.body.classList.add("ready");
+      if (rest) { await new Promise(done => requestAnimationFrame(() => setTimeout(done))); await rest(); }
+      document.body.classList.add("complete");
     },
     // calls `listener(dark)` whenever the theme changes
     onTheme(listener) { listeners.push(listener); },

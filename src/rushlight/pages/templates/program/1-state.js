@@ -100,8 +100,16 @@ const languages = { llvm: "llvm", assembly: "x86asm", source: "python" };
 function coloured(code, language) {
   if (code.length > 150_000) return document.createTextNode(code);
   const span = document.createElement("code");
+  rushlight.load("highlight");
   span.innerHTML = hljs.highlight(code, { language, ignoreIllegals: true }).value;
   return span;
+}
+
+// Calls `use` with the long texts (code, passes, guards): at once where they are unpacked already.
+let texts_unpacked = null;
+function withTexts(use) {
+  if (texts_unpacked) return use(texts_unpacked);
+  return rushlight.later().then(found => { texts_unpacked = found; return use(found); });
 }
 
 function setProgram(at) {

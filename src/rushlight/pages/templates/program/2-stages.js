@@ -1,7 +1,7 @@
 "use strict";
 // The five panes, side by side.
 const stages = (() => {
-  const opened = { llvm: new Set(), assembly: new Set() };
+  const rows = {}; // of each pane with many rows: how to make one, and the groups they are in
 
   function drawSource() {
     const place = $("pane-source");
@@ -12,14 +12,11 @@ const stages = (() => {
       if (!uses && view.data.programs.length > 1) continue;
       const rows = [];
       for (const part of source.parts) {
-        const html = hljs.highlight(part.lines.join("\n"), { language: "python", ignoreIllegals: true }).value.split("\n");
         if (rows.length) rows.push(make("div", { class: "gap" }, "⋯"));
         part.lines.forEach((text, i) => {
           const key = `${source.file}:${part.first + i}`, nodes = used.get(key);
-          const code = document.createElement("code");
-          code.innerHTML = balanced(html[i]) || " ";
           const row = make("div", { class: nodes ? "line live" : "line", "data-line": key, tabindex: nodes ? "0" : null, role: nodes ? "button" : null },
-            make("span", { class: "no" }, String(part.first + i)), code);
+            make("span", { class: "no" }, String(part.first + i)), make("code", {}, text || " "));
           if (nodes) row.append(make("span", { class: "count", title: `${nodes.length} nodes` }, String(nodes.length)));
           rows.push(row);
         });
@@ -27,6 +24,18 @@ const stages = (() => {
       place.append(make("h3", { title: source.file }, source.name), make("div", { class: "code" }, rows));
     }
     if (!place.children.length) place.append(make("p", { class: "soft pad" }, "The source is not there any more."));
+  }
+
+  function colourSource() {
+    rushlight.load("highlight");
+    const lines = new Map([...document.querySelectorAll("#pane-source .line")].map(line => [line.dataset.line, line]));
+    for (const source of view.data.sources) for (const part of source.parts) {
+      const html = hljs.highlight(part.lines.join("\n"), { language: "python", ignoreIllegals: true }).value.split("\n");
+      html.forEach((text, i) => {
+        const line = lines.get(`${source.file}:${part.first + i}`);
+        if (line && text) line.querySelector("code").innerHTML = balanced(text);
+      });
+    }
   }
 
   // Colours of a line of a highlighted text: what began on an earlier line (a docstring) is not carried over.
@@ -37,23 +46,50 @@ const stages = (() => {
   }
 
   function drawNodes() {
-    const p = view.program, rows = [];
-    const inputs = make("details", { class: "inputs" }, make("summary", {}, `${p.values.length} inputs`),
-      p.values.map(v => make("div", { class: "mono" }, `%${v.name}: ${v.spec}${v.constant ? " (constant)" : ""}`)));
-    p.nodes.forEach((node, i) => {
-      const [head, ...rest] = node.text.split(" = ");
-      rows.push(make("div", { class: `node${node.view ? " view" : ""}`, "data-node": i, tabindex: "0", role: "button" },
+    const p = view.program;
+    const inputs = make("details", { class: "inputs" }, make("summary", {}, `${p.values.length} inputs`));
+    inputs.addEventListener("toggle", () => inputs.append(...p.values.map(v => make("div", { class: "mono" }, `%${v.name}: ${v.spec}${v.constant ? " (constant)" : ""}`))), { once: true });
+    const row = i => {
+      const node = p.nodes[i], [head, ...rest] = node.text.split(" = ");
+      return make("div", { class: `node${node.view ? " view" : ""}`, "data-node": i, tabindex: "0", role: "button" },
         make("span", { class: "op" }, opName(node)), node.backward ? make("span", { class: "tag" }, "backward") : null,
-        make("span", { class: "mono" }, `${head.replaceAll(/ strides \([^)]*\)/g, "")} = ${rest.join(" = ").replace(node.op, "")}`)));
-    });
-    $("pane-nodes").replaceChildren(inputs, ...chunks(rows));
+        make("span", { class: "mono" }, `${head.replaceAll(/ strides \([^)]*\)/g, "")} = ${rest.join(" = ").replace(node.op, "")}`));
+    };
+    $("pane-nodes").replaceChildren(inputs, ...chunks("nodes", p.nodes.length, row));
   }
 
-  // Rows in groups that the browser draws when they come into sight.
-  function chunks(rows) {
-    const found = [];
-    for (let i = 0; i < rows.length; i += 40) found.push(make("div", { class: "chunk" }, rows.slice(i, i + 40)));
-    return found;
+  // Rows in groups of 40: the first is made at once, others when they are asked for or when there is time.
+  function chunks(pane, count, row) {
+    const groups = [];
+    for (let first = 0; first < count; first += 40) groups.push({ first, last: Math.min(count, first + 40), place: make("div", { class: "chunk" }), made: false });
+    rows[pane] = { groups, row };
+    if (count) fill(pane, 0);
+    return groups.map(group => group.place);
+  }
+
+  // Make the group that has row `i`, if it is not there.
+  function fill(pane, i) {
+    const { groups, row } = rows[pane], group = groups[Math.floor(i / 40)];
+    if (group.made) return;
+    group.made = true;
+    for (let at = group.first; at < group.last; at++) group.place.append(row(at));
+  }
+
+  function rowOf(pane, kind, i) {
+    fill(pane, i);
+    return document.querySelector(`.${kind}[data-${kind}="${i}"]`);
+  }
+
+  // What was left out, a group at a time, so that keys and clicks are not kept waiting.
+  async function complete() {
+    colourSource();
+    for (const pane of ["nodes", "kernels"]) {
+      const { groups } = rows[pane];
+      for (let i = 0; i < groups.length && rows[pane].groups === groups; i++) {
+        fill(pane, groups[i].first);
+        if (i % 8 === 7) await new Promise(done => setTimeout(done));
+      }
+    }
   }
 
   function kernelTitle(kernel, i) {
@@ -71,42 +107,43 @@ const stages = (() => {
   }
 
   function drawKernels() {
-    const p = view.program, rows = [];
-    let stage = -1;
-    p.kernels.forEach((kernel, i) => {
-      if (kernel.stage !== stage) {
-        stage = kernel.stage;
-        const together = p.stages[stage].length;
-        rows.push(make("div", { class: "stage" }, `stage ${stage}${together > 1 ? `: ${together} kernels at once` : ""}`));
-      }
-      rows.push(make("article", { class: "kernel", "data-kernel": i, tabindex: "0", role: "button" },
+    const p = view.program;
+    const row = i => {
+      const kernel = p.kernels[i], together = p.stages[kernel.stage].length, made = document.createDocumentFragment();
+      if (!i || p.kernels[i - 1].stage !== kernel.stage) made.append(make("div", { class: "stage" }, `stage ${kernel.stage}${together > 1 ? `: ${together} kernels at once` : ""}`));
+      made.append(make("article", { class: "kernel", "data-kernel": i, tabindex: "0", role: "button" },
         make("header", {}, kernelTitle(kernel, i)),
         make("div", { class: "ops" }, [...new Set(kernel.nodes.filter(n => !p.nodes[n].view).map(n => opName(p.nodes[n])))].slice(0, 14).join(" · ")),
         make("pre", {}, kernel.loops),
         kernel.plan.length ? make("ul", { class: "plan" }, kernel.plan.map(line => make("li", {}, line))) : null));
-    });
-    $("pane-kernels").replaceChildren(...chunks(rows));
+      return made;
+    };
+    $("pane-kernels").replaceChildren(...chunks("kernels", p.kernels.length, row));
   }
 
   // LLVM and assembly: of what is chosen, or a list of all functions.
   function drawCode(pane) {
     const p = view.program, place = $(`pane-${pane}`), chosen = view.chosen;
-    const names = chosen && chosen.functions.length ? chosen.functions : Object.keys(p.functions);
+    // what only these kernels use comes first, routines that many share last
+    const names = chosen && chosen.functions.length ? [...chosen.functions].sort((a, b) => p.functions[a].kernels.length - p.functions[b].kernels.length) : Object.keys(p.functions);
     const all = !(chosen && chosen.functions.length);
     let room = 20; // as many functions are opened at once
     place.replaceChildren(...names.filter(name => p.functions[name]).map(name => {
-      const f = p.functions[name], text = f[pane];
-      const lines = text ? text.split("\n").length : 0;
-      const users = f.kernels.length;
+      const f = p.functions[name], lines = f.lines[pane], users = f.kernels.length, at = view.at;
       const open = !all && room-- > 0;
       const block = make("details", { class: "function", "data-function": name },
         make("summary", {}, make("b", {}, name), make("span", { class: "grow" }), make("span", { class: "fact" }, `${lines} lines`),
-          users ? make("button", { class: "step", title: f.kernels.map(k => p.kernels[k].name).join(", "), onclick: event => { event.preventDefault(); choose("function", name, pane); } },
+          users ? make("button", { class: "step", title: f.kernels.slice(0, 12).map(k => p.kernels[k].name).join(", ") + (users > 12 ? ", …" : ""), onclick: event => { event.preventDefault(); choose("function", name, pane); } },
             users === 1 ? p.kernels[f.kernels[0]].name : `${users} kernels`) : null));
-      const fill = () => { if (block.open && block.children.length === 1) block.append(make("pre", {}, text ? coloured(text, languages[pane]) : "inlined into what calls it")); };
-      block.addEventListener("toggle", fill);
+      const show = () => {
+        if (!block.open || block.children.length > 1) return;
+        const text = make("pre", {}, lines ? "…" : "inlined into what calls it");
+        block.append(text);
+        if (lines) withTexts(texts => text.replaceChildren(coloured(texts.functions[at][name][pane === "llvm" ? 0 : 1], languages[pane])));
+      };
+      block.addEventListener("toggle", show);
       block.open = open;
-      if (open) fill();
+      if (open) show();
       return block;
     }));
     place.scrollTop = 0;
@@ -136,8 +173,8 @@ const stages = (() => {
     const first = {};
     const set = (pane, element) => { if (element) { element.classList.add("on"); first[pane] ||= element; } };
     for (const line of chosen.lines) set("source", document.querySelector(`.line[data-line="${CSS.escape(line)}"]`));
-    for (const i of chosen.nodes) set("nodes", document.querySelector(`.node[data-node="${i}"]`));
-    for (const i of chosen.kernels) set("kernels", document.querySelector(`.kernel[data-kernel="${i}"]`));
+    for (const i of chosen.nodes) set("nodes", rowOf("nodes", "node", i));
+    for (const i of chosen.kernels) set("kernels", rowOf("kernels", "kernel", i));
     if (keep) {
       const row = document.querySelector(`.line[data-line="${CSS.escape(keep)}"]`);
       if (row && !(row.nextElementSibling && row.nextElementSibling.classList.contains("chips"))) chips(row, keep);
@@ -149,9 +186,14 @@ const stages = (() => {
   function reveal(pane) {
     const body = $(`pane-${pane}`), element = body.querySelector(".on");
     if (!element || !body.offsetParent) return;
-    const scroll = () => { body.scrollTop += element.getBoundingClientRect().top - body.getBoundingClientRect().top - 40; };
+    // What was not drawn yet has another height than was thought: again until it stays where it is.
+    let frames = 0;
+    const scroll = () => {
+      const away = element.getBoundingClientRect().top - body.getBoundingClientRect().top - 40, before = body.scrollTop;
+      body.scrollTop += away;
+      if (++frames < 20 && element.isConnected && (frames < 3 || Math.abs(body.scrollTop - before) > 1)) requestAnimationFrame(scroll);
+    };
     scroll();
-    requestAnimationFrame(scroll); // what was not drawn yet has another height than was thought
   }
 
   function pick(event) {
@@ -183,5 +225,5 @@ const stages = (() => {
     view.listeners.push(mark);
     draw();
   }
-  return { start, draw, reveal };
+  return { start, draw, reveal, complete };
 })();

@@ -92,6 +92,7 @@ const drawing = (() => {
     if (key !== wanted) return; // something else is wanted by now
     for (const node of made.nodes) node.position = { ...places[node.data.id] };
     if (cy) cy.destroy();
+    rushlight.load("cytoscape");
     cy = cytoscape({ container: $("cy"), elements: made, style: style(), layout: { name: "preset" }, minZoom: 0.02, maxZoom: 3,
       hideEdgesOnViewport: made.edges.length > 1500, textureOnViewport: made.nodes.length > 400, pixelRatio: "auto", autoungrabify: true, boxSelectionEnabled: false });
     cy.on("tap", "node", event => {
@@ -191,8 +192,11 @@ const drawing = (() => {
       if (event.key === "+") zoom(1.4);
       if (event.key === "-") zoom(1 / 1.4);
     });
-    if (view.program.nodes.length) requestIdleCallback(() => layout(wantedNow(), elements()), { timeout: 2000 }); // before it is asked for
     new ResizeObserver(() => cy && cy.resize()).observe($("cy"));
   }
-  return { start, draw };
+  // Lay the graph out before it is asked for.
+  function prepare() {
+    if (view.program.nodes.length) layout(wantedNow(), elements());
+  }
+  return { start, draw, prepare };
 })();

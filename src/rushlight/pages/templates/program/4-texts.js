@@ -43,7 +43,14 @@ const texts = (() => {
     return `${reason.replace(/\bbuf\d+\b/g, buffer => { const k = p.writer.get(buffer); return k === undefined ? buffer : `${buffer} of ${p.kernels[k].name}`; })}.`;
   }
 
-  function drawGuards() {
+  // Equal texts once, each with how often it is there.
+  function counted(list) {
+    const counts = new Map();
+    for (const text of list) counts.set(text, (counts.get(text) || 0) + 1);
+    return [...counts];
+  }
+
+  function drawGuards({ guards }) {
     const d = view.data, place = $("guards"), parts = [];
     const part = (title, ...content) => parts.push(make("article", { class: "card" }, make("h3", {}, title), ...content));
     for (const found of d.breaks) {
@@ -57,15 +64,15 @@ const texts = (() => {
       ? make("ol", {}, d.reasons.map(reason => make("li", {}, reason)))
       : make("p", { class: "soft" }, "Explained from a plain function: give explain() a compiled function that has run to see why it was compiled, each time."));
     part(`Sizes that change (${d.symbols.length})`, d.symbols.length ? make("ul", {}, d.symbols.map(s => make("li", {}, make("code", {}, s)))) : make("p", { class: "soft" }, "None: it serves calls with these sizes."));
-    part(`Guards (${d.guards.length})`, make("p", { class: "soft" }, "What must hold for a call to be served by this code; for others it is compiled again."),
-      make("ul", { class: "guards" }, d.guards.map(guard => {
+    part(`Guards (${guards.length})`, make("p", { class: "soft" }, "What must hold for a call to be served by this code; for others it is compiled again."),
+      make("ul", { class: "guards" }, counted(guards).map(([guard, count]) => {
         const at = guard.indexOf(": ");
-        return make("li", {}, make("b", {}, guard.slice(0, at)), make("code", {}, guard.slice(at + 2)));
+        return make("li", {}, make("b", {}, guard.slice(0, at) + (count > 1 ? ` ×${count}` : "")), make("code", {}, guard.slice(at + 2)));
       })));
     place.replaceChildren(...parts);
   }
 
-  function drawPasses() {
+  function drawPasses({ passes }) {
     const d = view.data, place = $("passes");
     const total = d.passes.reduce((sum, one) => sum + one.seconds, 0), most = Math.max(...d.passes.map(one => one.seconds), 1e-9);
     const text = make("pre", { class: "pass-text", tabindex: "0" }, "Choose a pass to see what it made.");
@@ -74,11 +81,11 @@ const texts = (() => {
       for (const other of place.querySelectorAll(".pass.on")) other.classList.remove("on");
       event.currentTarget.classList.add("on");
       let at = i;
-      while (at > 0 && !d.passes[at].text && d.passes[at].program === d.passes[at - 1].program) at--;
+      while (at > 0 && !passes[at] && d.passes[at].program === d.passes[at - 1].program) at--;
       title.textContent = `${one.program} ${one.name}`;
-      text.textContent = one.name === "emit" || one.name === "assemble" ? "See LLVM IR and assembly under Stages, by function." : d.passes[at].text || "It made no text.";
+      text.textContent = one.name === "emit" || one.name === "assemble" ? "See LLVM IR and assembly under Stages, by function." : passes[at] || "It made no text.";
     } },
-      make("span", { class: "name" }, one.program ? make("span", { class: "soft" }, `${one.program} `) : "", one.name, one.text ? "" : make("span", { class: "soft" }, "  no change")),
+      make("span", { class: "name" }, one.program ? make("span", { class: "soft" }, `${one.program} `) : "", one.name, one.changed ? "" : make("span", { class: "soft" }, "  no change")),
       make("span", { class: "meter" }, make("i", { style: `width:${(100 * one.seconds / most).toFixed(2)}%` })), make("span", { class: "fact" }, time(one.seconds))));
     place.replaceChildren(
       make("div", { class: "bar" }, make("h2", {}, "Passes of the compiler"), make("span", { class: "soft" }, `${d.passes.length} passes, ${time(total)}`)),
@@ -87,7 +94,7 @@ const texts = (() => {
 
   function start() {
     const once = (name, draw) => { let done = -1; whenShown(name, () => { if (done !== view.at) { done = view.at; draw(); } }); };
-    once("fusion", drawFusion); once("guards", drawGuards); once("passes", drawPasses);
+    once("fusion", drawFusion); once("guards", () => withTexts(drawGuards)); once("passes", () => withTexts(drawPasses));
   }
   return { start };
 })();

@@ -25,6 +25,7 @@ const measured = (() => {
   function timeline(place) {
     const d = view.data, m = d.measured, spans = m.spans.map(([program, k, thread, start, end, work]) => ({ program, k, thread: thread ? `worker ${thread}` : "main", start, end, work, kernel: d.programs[program].kernels[k] }));
     const whole = [0, m.seconds * 1e6];
+    const large = whole[1] > 5000;
     let range = [...whole];
     const figure = make("div", { class: "plot", id: "timeline", tabindex: "0", "aria-label": "timeline of kernels by thread" });
     const threads = [...new Set(spans.map(s => s.thread))].sort((a, b) => (a === "main" ? -1 : b === "main" ? 1 : a.localeCompare(b)));
@@ -33,7 +34,7 @@ const measured = (() => {
       const shown = spans.filter(s => s.end >= range[0] && s.start <= range[1]);
       const plot = Plot.plot({
         width: width(place), height: 70 + 46 * threads.length, marginLeft: 70, marginBottom: 34,
-        x: { domain: range, label: "µs from the beginning of the call", grid: true, clamp: true }, fy: { domain: threads, label: null, padding: 0.15 }, y: { axis: null },
+        x: { domain: range, label: `${large ? "ms" : "µs"} from the beginning of the call`, tickFormat: large ? t => number.format(t / 1000) : undefined, grid: true, clamp: true }, fy: { domain: threads, label: null, padding: 0.15 }, y: { axis: null },
         color: { domain: kinds, range: [0, 1, 2, 3].map(i => `var(--c${i})`), legend: true },
         marks: [
           Plot.rect(shown, { x1: "start", x2: "end", fy: "thread", y1: 0, y2: 1, fill: s => (kinds.includes(s.kernel.kind) ? s.kernel.kind : "other"), stroke: "var(--bg)", strokeWidth: 0.4, inset: 0.2, className: "spans" }),
@@ -126,6 +127,7 @@ const measured = (() => {
 
   function draw() {
     const place = $("measured"), d = view.data, m = d.measured;
+    rushlight.load("plot");
     if (!d.programs.length) { place.replaceChildren(make("p", { class: "pad" }, "There is no program to run.")); return; }
     const peak = make("article", { class: "card" }, make("h3", {}, "Memory of the workspace over time"),
       make("p", { class: "soft" }, `${bytes(view.program.workspace.bytes)} are reserved (dashed); the line is what is in use in each stage, the area how far it reaches.`), make("div", { class: "plot" }, memory(place)));

@@ -4,6 +4,7 @@ function pickProgram(at) {
   setProgram(at);
   $("program").value = String(at);
   stages.draw();
+  stages.complete();
   choose(null);
   showTab(view.tab);
 }
@@ -60,6 +61,13 @@ function keys() {
   });
 }
 
+// What can wait until the page is there.
+async function complete() {
+  await stages.complete();
+  await withTexts(() => null);
+  drawing.prepare();
+}
+
 rushlight.ready(data => {
   view.data = data;
   data.programs.forEach(link);
@@ -76,4 +84,5 @@ rushlight.ready(data => {
   $("help-button").addEventListener("click", () => $("help").showModal());
   stages.start(); drawing.start(); texts.start(); measured.start(); searching(); keys();
   showTab(data.breaks.length ? "guards" : "stages");
+  return complete;
 });

@@ -1,0 +1,1 @@
+"""What is put on modules that stay what they are: an earlier name of `distributed.fsdp.fully_shard`."""
