@@ -72,8 +72,8 @@ SAMPLE = (
     "fft.rfft",
     "special.i0e",
 )
-# torch itself crashes on one of the changed samples
-CRASHES = ("_chunk_cat",)
+# torch itself crashes on one of the changed samples: it writes past the end of an out= with gaps
+CRASHES = ("_chunk_cat", "nn.functional.avg_pool3d", "ormqr")
 # (entry, change) that differ, by reason
 _LOOKS_FIRST = (
     "addbmm",
@@ -123,6 +123,8 @@ KNOWN = {
     *((name, "empty") for name in entries_by_name() if name.startswith("fft.")),
     # torch reads or writes the wrong elements of strided memory, or says that it cannot
     ("nn.functional.gelu", "between"),
+    ("fft.ihfft2", "between"),
+    ("fft.ihfftn", "between"),
     ("masked.median", "expanded"),
     ("median", "expanded"),
     ("nanmedian", "expanded"),
@@ -141,6 +143,8 @@ KNOWN = {
     ("searchsorted", "expanded"),
     # torch is 20 times as far from the result in double as we are
     ("matrix_exp", "gaps"),
+    # torch has no out= for a tuple of results; ours writes to each of them
+    ("nonzero", "between"),
     # torch's overload resolution does not find its own out= form
     ("_batch_norm_with_update", "between"),
 }
