@@ -11,6 +11,7 @@ from pathlib import Path
 
 import rushlight as rl
 import rushlight.distributed as dist
+from rushlight.distributed._functional_collectives import all_reduce
 
 
 def train(directory: Path, steps: int, die_at: int) -> float:
@@ -37,7 +38,7 @@ def main() -> None:
     what = sys.argv[1]
     if what == "early" and os.environ["RANK"] == "1":
         raise ImportError("before MPI is there")
-    dist.init_process_group("mpi", timeout=timedelta(seconds=3 if what == "timeout" else 600))
+    dist.init_process_group("mpi", timeout=timedelta(seconds=3 if what.endswith("timeout") else 600))
     rank, x = dist.get_rank(), rl.ones(100_000)
     if what == "raise" and rank == 1:
         raise ValueError("of the second rank")
@@ -56,6 +57,14 @@ def main() -> None:
         assert (os.environ["RANK"], os.environ["WORLD_SIZE"]) == (str(rank), "2")
         assert os.environ["LOCAL_RANK"] == str(rank) == str(dist.get_node_local_rank())
         print("fine")
+    elif what.startswith("compiled"):
+        program = rl.compile(lambda x: all_reduce(x * 2, "sum", "0") + 1, fullgraph=True)
+        program(x)
+        if what == "compiled_timeout" and rank == 1:
+            time.sleep(600)
+        if what == "compiled_kill" and rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        program(x if what != "compiled_sizes" or rank == 0 else rl.ones(90_000))
     else:
         dist.all_reduce(x)
         dist.barrier()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from ranks import run_checks
 import rushlight as rl
 import rushlight.distributed as dist
 import rushlight.distributed._functional_collectives as funcol
+from rushlight.comm import functional
 
 ops = rl.ops._c10d_functional
 
@@ -94,12 +96,71 @@ def check_derivatives() -> None:
             np.testing.assert_allclose(sides[0].item(), sides[1].item(), rtol=1e-10, err_msg=name)
 
 
-def check_extremes_have_no_derivative() -> None:
-    x = mine((3,)).requires_grad_()
-    y = funcol.all_reduce(x, "max", dist.group.WORLD)
-    same(y, combined(parts((3,)), "MAX"))
-    with pytest.raises(NotImplementedError, match="no derivative"):
-        y.sum().backward()
+def check_derivatives_of_extremes_and_products() -> None:
+    """As those of amax, amin and prod over all processes' values, ties and zeros included, eager and compiled."""
+    shape = (5, 3)
+    values = [data(r, shape, rl.float64, 3) for r in range(size())]
+    values[0][0] = 0.0  # one factor is zero
+    values[1][2] = values[0][2]  # a tie
+    for kind, whole in (
+        ("max", lambda x: x.amax(0)),
+        ("min", lambda x: x.amin(0)),
+        ("product", lambda x: x.prod(0)),
+    ):
+        stacked = rl.from_numpy(np.stack(values)).requires_grad_()
+        weights = rl.from_numpy(np.stack([data(r, shape, rl.float64, 5) for r in range(size())]))
+        (whole(stacked) * weights.sum(0)).sum().backward()
+        assert stacked.grad is not None
+
+        def program(x: rl.Tensor, kind: str = kind) -> rl.Tensor:
+            return funcol.all_reduce(x, kind, dist.group.WORLD)
+
+        for call in (program, rl.compile(program, fullgraph=True)):
+            x = rl.from_numpy(values[rank()].copy()).requires_grad_()
+            y = call(x)
+            np.testing.assert_allclose(y.detach().numpy(), whole(stacked).detach().numpy(), rtol=1e-12)
+            (grad,) = rl.autograd.grad((y * weights[rank()]).sum(), x)
+            np.testing.assert_allclose(grad.numpy(), stacked.grad[rank()].numpy(), rtol=1e-12)
+        tangents = [data(r, shape, rl.float64, 7) for r in range(size())]
+        _, expected = rl.func.jvp(whole, (stacked.detach(),), (rl.from_numpy(np.stack(tangents)),))
+        _, tangent = rl.func.jvp(program, (x.detach(),), (rl.from_numpy(tangents[rank()]),))
+        np.testing.assert_allclose(tangent.numpy(), expected.numpy(), rtol=1e-12)
+
+
+def check_calls_of_compiled_programs_are_native() -> None:
+    """Each collective is a transfer of native code; small reductions are one, unless buckets are switched off."""
+
+    def step(xs: list[rl.Tensor]) -> list[rl.Tensor]:
+        reduced = [funcol.all_reduce(x * 3, "sum", "0") for x in xs]
+        others = [
+            funcol.all_gather_tensor(xs[0], 0, "0"),
+            funcol.reduce_scatter_tensor(xs[1], "avg", 0, "0"),
+            funcol.broadcast(xs[2], 0, "0"),
+        ]
+        return [y * 2 for y in (*reduced, *others)]
+
+    compiled = rl.compile(step, fullgraph=True)
+    xs = [mine((4 * size(), n), seed=n) for n in (1, 2, 30)]
+    for _ in range(2):
+        found = compiled(xs)
+    for y, z in zip(found, step(xs), strict=True):
+        same(y, z.numpy())
+    (made,) = next(iter(compiled.specializations.values()))
+    executable = made.artifact.executable
+    together = 1 if functional.BUCKET else 3
+    assert executable.native and len(executable.calls.transfers) == 3 + together
+    assert int(os.environ.get("RUSHLIGHT_DISTRIBUTED_BUCKET") or 1 << 20) == functional.BUCKET
+
+
+def check_a_group_that_is_gone() -> None:
+    """A compiled program asks for its group by name when it runs next."""
+    group = dist.new_group(list(range(size())))
+    program = rl.compile(lambda x: funcol.all_reduce(x, "sum", group.group_name) + 1, fullgraph=True)
+    for _ in range(2):
+        same(program(mine((4,))), combined(parts((4,)), "SUM") + 1)
+    dist.destroy_process_group(group)
+    with pytest.raises(ValueError, match="no process group with the name"):
+        program(mine((4,)))
 
 
 def check_batches() -> None:

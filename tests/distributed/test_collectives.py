@@ -31,6 +31,10 @@ def test_functional_collectives(size: int) -> None:
     ranks.run_all("functional_program", size)
 
 
+def test_functional_collectives_one_by_one() -> None:
+    ranks.run_all("functional_program", 2, RUSHLIGHT_DISTRIBUTED_BUCKET="0")
+
+
 @pytest.mark.parametrize("size", [2, 4])
 def test_groups_and_errors(size: int) -> None:
     ranks.run_all("groups_program", size, RUSHLIGHT_DISTRIBUTED_DEBUG="DETAIL")

@@ -42,6 +42,14 @@ def launched(*args: str, size: int = 2, options: tuple[str, ...] = ()) -> subpro
         ("early", ["ImportError: before MPI is there", "rank 1 failed: ImportError"]),
         ("kill", ["rank 1 was killed by SIGKILL"]),
         ("exit", ["rank 1 failed: the program ended with exit status 7"]),
+        (
+            "compiled_timeout",
+            [
+                "DistBackendError: all_reduce of group 0 (rank 0 of 2) timed out: not all processes took part in"
+            ],
+        ),
+        ("compiled_kill", ["rank 1 was killed by SIGKILL"]),
+        ("compiled_sizes", ["call different collectives, or with tensors of different sizes"]),
         ("timeout", ["all_reduce of group 0 (rank 0 of 2) timed out: not all processes took part in 3 s"]),
     ],
 )

@@ -22,8 +22,6 @@ def check_same(group: ProcessGroup, name: str, *facts: object) -> None:
     """In the mode DETAIL: RuntimeError in every process if `name` and `facts` are not the same in all of them."""
     if group.size() == 1 or debug_level() != "DETAIL":
         return
-    if group.before_next is not None:
-        group.before_next()
     said = f"{name}({', '.join(map(str, facts))})".encode()[:_LENGTH]
     texts = np.zeros((group.size(), _LENGTH), np.uint8)
     texts[group.rank(), : len(said)] = np.frombuffer(said, np.uint8)

@@ -17,7 +17,7 @@ from .pending import Steps
 from .reductions import Reduction, combine, premultiplied
 
 SMALL = 1 << 16  # bytes that a process receives at most when everybody gets all values
-_TAGS = 1 << 14  # numbers of collectives under way at the same time; MPI has at least 32,767 tags
+TAGS = 1 << 14  # numbers of collectives under way at the same time; MPI has at least 32,767 tags
 
 
 def flat_bytes(array: np.ndarray) -> np.ndarray:
@@ -48,7 +48,7 @@ def _exchange(
 
 
 def _tag(group: ProcessGroup) -> int:
-    return 2 * (group.next_sequence() % _TAGS)
+    return 2 * (group.next_sequence() % TAGS)
 
 
 def all_reduce(group: ProcessGroup, values: np.ndarray, out: np.ndarray, how: Reduction) -> Steps:

@@ -2,10 +2,7 @@
 
 What was begun is found again by the memory of its result. The input is copied at once, so that the caller may
 write to it, or give its memory to something else, before the collective has ended.
-
-A compiled program begins small reductions together (`begin_joined`): those of one group and kind wait for
-each other until there are `BUCKET` bytes of them, or one of them is waited for. Its processes run the same
-program, so that they join the same ones; a sum has the same bits alone and joined.
+Compiled programs have calls of their own (compiler/collective_calls.py).
 """
 
 from __future__ import annotations
@@ -54,24 +51,16 @@ def _begin(group: ProcessGroup, name: str, steps: Steps, outs: Sequence[np.ndarr
 def wait(result: np.ndarray) -> None:
     """Return when the collective whose result has this memory has ended; at once if there is none."""
     at = address(result)
-    for group in list(_queues):
-        if any(address(out) == at for out in _queues[group].outs):
-            flush(group)
     found = _begun.pop(at, None)
     if found is not None:
         found[0].wait()
 
 
-def all_reduce(
-    values: np.ndarray, reduce_op: str, group_name: object, out: np.ndarray, join: bool = False
-) -> None:
+def all_reduce(values: np.ndarray, reduce_op: str, group_name: object, out: np.ndarray) -> None:
     group, how = group_of(group_name), reduction(reduce_op)
     out[...] = values
-    if join and out.nbytes < BUCKET and group.size() > 1:
-        _queue(group, how, out)
-    else:
-        flat = out.reshape(-1)
-        _begin(group, "all_reduce", exchange.all_reduce(group, flat, flat, how), [out])
+    flat = out.reshape(-1)
+    _begin(group, "all_reduce", exchange.all_reduce(group, flat, flat, how), [out])
 
 
 def all_gather(values: np.ndarray, group_name: object, out: np.ndarray) -> None:
@@ -116,48 +105,3 @@ def receive(src: int, tag: int, group_name: object, out: np.ndarray) -> None:
     group = group_of(group_name)
     steps = exchange.receive(group, out.reshape(-1), group.ranks.index(src), tag, [])
     _begin(group, "irecv", steps, [out])
-
-
-# Small reductions of a compiled program.
-
-
-class _Queue:
-    def __init__(self, key: object, how: Reduction) -> None:
-        self.key, self.how = key, how
-        self.outs: list[np.ndarray] = []
-
-
-_queues: dict[ProcessGroup, _Queue] = {}
-
-
-def _queue(group: ProcessGroup, how: Reduction, out: np.ndarray) -> None:
-    key = (how.kind, out.dtype)
-    if group in _queues and _queues[group].key != key:
-        flush(group)
-    if group not in _queues:
-        _queues[group] = _Queue(key, how)
-        group.before_next = lambda: flush(group)
-    queue = _queues[group]
-    queue.outs.append(out)
-    if sum(o.nbytes for o in queue.outs) >= BUCKET:
-        flush(group)
-
-
-def flush(group: ProcessGroup) -> None:
-    """Begin the reductions that wait for others to be joined with."""
-    queue = _queues.pop(group, None)
-    group.before_next = None
-    if queue is None:
-        return
-    outs = [out.reshape(-1) for out in queue.outs]
-    joined = np.concatenate(outs) if len(outs) > 1 else outs[0]
-    _begin(group, f"all_reduce of {len(outs)}", _joined(group, joined, outs, queue.how), queue.outs)
-
-
-def _joined(group: ProcessGroup, joined: np.ndarray, outs: list[np.ndarray], how: Reduction) -> Steps:
-    yield from exchange.all_reduce(group, joined, joined, how)
-    if len(outs) > 1:
-        at = 0
-        for out in outs:
-            out[...] = joined[at : at + out.size]
-            at += out.size

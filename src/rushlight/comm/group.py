@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import weakref
 from datetime import timedelta
 from typing import Any
+
+import numpy as np
 
 from .mpi import load
 
@@ -35,9 +37,9 @@ class ProcessGroup:
         self.timeout = DEFAULT_TIMEOUT
         self.comm: Any = comm
         self.messages: Any = None if comm is None else comm.Dup()
-        self.sequence = 0  # of collectives that were begun
+        self._sequence = np.zeros(1, np.int64)  # counts collectives that were begun, here or by native code
         self.splits = 0  # how often it was split
-        self.before_next: Callable[[], None] | None = None  # begins what waits to be joined with others
+        self.users: weakref.WeakSet[Any] = weakref.WeakSet()  # programs with its collectives
 
     def rank(self) -> int:
         return self._rank
@@ -50,13 +52,23 @@ class ProcessGroup:
 
     def next_sequence(self) -> int:
         """The number of the next collective. All processes begin them in the same order."""
-        if self.before_next is not None:
-            self.before_next()
-        self.sequence += 1
+        self._sequence += 1
         return self.sequence
+
+    @property
+    def sequence(self) -> int:
+        """The number of the last collective that was begun."""
+        return int(self._sequence[0])
+
+    @property
+    def sequence_address(self) -> int:
+        """Where native code counts it."""
+        return int(self._sequence.__array_interface__["data"][0])
 
     def free(self) -> None:
         """Give the communicators back."""
+        for user in list(self.users):
+            user.unlink()
         for comm in (self.comm, self.messages):
             if comm is not None and comm != load().COMM_NULL:
                 comm.Free()

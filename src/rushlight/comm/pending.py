@@ -21,6 +21,7 @@ PATIENCE = 0.05  # seconds of waiting after which a process sleeps between two l
 NAP = 100e-6
 
 _under_way: dict[int, Pending] = {}
+native_progress: list[Callable[[], None]] = []  # moves on collectives of compiled programs
 
 
 class Pending:
@@ -99,6 +100,13 @@ class Pending:
 
 def progress(except_for: Pending | None = None) -> None:
     """Move on all collectives that are under way."""
+    for move_on in native_progress:
+        move_on()
+    python_progress(except_for)
+
+
+def python_progress(except_for: Pending | None = None) -> None:
+    """Move on those that were begun in Python."""
     if len(_under_way) > (except_for is not None):
         for pending in list(_under_way.values()):
             if pending is not except_for:

@@ -54,7 +54,7 @@ def _compiled(subgraph: Subgraph, compile_graph: Callable[[Graph], Any]) -> Body
 
 def _program(name: str, cached: bool, executable: Executable, outputs: int) -> BodyProgram:
     addresses = executable.entries
-    if not executable.native or len(addresses) > 1:
+    if not executable.native or executable.calls is not None or len(addresses) > 1:
         return BodyProgram(name, cached, native=False)
     slots = [slot.number for slot in executable.output_slots]
     checks = executable.output_slots[outputs:]

@@ -27,10 +27,10 @@ from ..core.index_data import evaluate_data, guard_admits, to_data
 from ..core.shapes import contiguous_strides
 from ..core.symbols import Symbols
 from ..core.tensor import Tensor
-from ..core.traits import Trait
 from ..graph.ir import Graph, Node, Value, map_values
 from ..graph.subgraph import BodyProgram, subgraphs_in
-from ..loops.nest import SIZES, Buffer
+from ..loops.kernels import Extern
+from ..loops.nest import CALLS, SIZES, Buffer
 from ..loops.program import Program
 from ..plan.program import PlannedProgram
 from ..plan.workspace import aligned, place
@@ -39,7 +39,7 @@ from ..runtime.engine import Library, engine
 from ..runtime.executable import BlockMemory, Executable, SharedWorkspace, SizesInMemory, Slot
 from ..runtime.sized import SizedExecutable
 from ..runtime.threads import pool
-from .collective_calls import collective_call, numbers_in, seen_as
+from .collective_calls import CollectiveCalls, entry_of, numbers_in, seen_as
 
 
 @dataclass(frozen=True)
@@ -99,19 +99,11 @@ def describe(
     temporaries = [
         _slot(slots[b], b, (b.size,), None, offset) for b, offset in plan.workspace.offsets.items()
     ]
-    segments = [
-        s
-        if isinstance(s, str)
-        else {
-            "node": number_of[id(s.node)],
-            "layouts": [[list(map(to_data, part)) for part in layout] for layout in s.layouts],
-            "inputs": [slots[b] for b in s.inputs],
-            "outputs": [slots[b] for b in s.outputs],
-        }
-        for s in native.segments
-    ]
+    segments = [s if isinstance(s, str) else _described_call(s, number_of, slots) for s in native.segments]
     return {
         "segments": segments,
+        "calls": [_described_call(call, number_of, slots) for call in native.calls],
+        "calls_slot": slots.get(CALLS),
         "inputs": [slots.get(program.inputs[value]) for value in graph.inputs],
         "outputs": outputs,
         "temporaries": temporaries,
@@ -126,6 +118,17 @@ def describe(
         "derived": native.derived,
         "lives": [] if symbols is None else [plan.workspace.lives[b] for b in plan.workspace.offsets],
         "bodies": {s.program.name: s.program.layout() for s in subgraphs_in(graph) if s.program is not None},
+    }
+
+
+def _described_call(
+    call: Extern, number_of: Mapping[int, int], slots: Mapping[Buffer, int]
+) -> dict[str, Any]:
+    return {
+        "node": number_of[id(call.node)],
+        "layouts": [[list(map(to_data, part)) for part in layout] for layout in call.layouts],
+        "inputs": [slots[b] for b in call.inputs],
+        "outputs": [slots[b] for b in call.outputs],
     }
 
 
@@ -158,22 +161,27 @@ def _executable(
     table: SizesInMemory | None = None,
 ) -> Executable:
     segments = [
-        s if isinstance(s, str) else _library_call(graph.nodes[s["node"]], s, sizes)
+        s if isinstance(s, str) else _extern(graph.nodes[s["node"]], s, sizes)
         for s in description["segments"]
     ]
     outputs, temporaries = (
         [_slot_of(words) for words in description[name]] for name in ("outputs", "temporaries")
     )
     reports = [(getattr(builtins, kind), message) for kind, message in description["reports"]]
+    entries = [entry_of(graph.nodes[call["node"]], call, sizes) for call in description["calls"]]
+    calls = CollectiveCalls(entries) if entries else None
     executable = Executable(
         library,
         segments,
         description["inputs"],
         outputs,
-        BlockMemory(description["slots"], temporaries, description["workspace"], table),
+        BlockMemory(
+            description["slots"], temporaries, description["workspace"], table, description["calls_slot"]
+        ),
         pool(),
         reports,
         dict(description["updates"]),
+        calls,
     )
     executable.loops = bool(description["bodies"])
     return executable
@@ -215,14 +223,6 @@ def _slot(
 def _slot_of(words: list[Any]) -> Slot:
     number, dtype, shape, steps, offset = words
     return Slot(number, DTYPES[dtype].numpy, tuple(shape), None if steps is None else tuple(steps), offset)
-
-
-def _library_call(
-    node: Node, segment: dict[str, Any], sizes: Mapping[str, int]
-) -> Callable[[dict[int, np.ndarray]], None]:
-    if node.op.traits & Trait.COLLECTIVE:
-        return collective_call(node, segment, sizes)
-    return _extern(node, segment, sizes)
 
 
 def _extern(

@@ -6,6 +6,8 @@ a scattered one gathered.
 
 from __future__ import annotations
 
+import functools
+import operator
 from typing import Any
 
 from ..comm.functional import group_of
@@ -19,9 +21,24 @@ def waited(name: str, *args: Any) -> Tensor:
     return run_name(SPACE + "wait_tensor", run_name(SPACE + name, *args))
 
 
-def all_reduce_backward(grad: Tensor, reduce_op: str, group_name: Any) -> Tensor:
-    _check_linear("all_reduce", reduce_op)
-    return waited("all_reduce", grad, reduce_op, group_name)
+def all_reduce_backward(grad: Tensor, input: Tensor, reduce_op: str, group_name: Any) -> Tensor:
+    if reduce_op.lower() in ("sum", "avg"):
+        return waited("all_reduce", grad, reduce_op, group_name)
+    return waited("all_reduce", grad, "sum", group_name) * _weight(input, reduce_op, group_name)
+
+
+def _weight(input: Tensor, reduce_op: str, group_name: Any) -> Tensor:
+    """The derivative of a minimum, maximum or product by this process's value. Processes with the same extreme
+    value share it equally, as `amax` does."""
+    if reduce_op.lower() == "product":
+        group = group_of(group_name)
+        flat = input.reshape(-1)
+        everybody = waited("all_gather_into_tensor", flat, group.size(), group_name)
+        rows = everybody.reshape((group.size(), *input.shape)).unbind(0)
+        others = [row for rank, row in enumerate(rows) if rank != group.rank()]
+        return functools.reduce(operator.mul, others) if others else input * 0 + 1
+    chosen = (input == waited("all_reduce", input, reduce_op, group_name)).to(input.dtype)
+    return chosen / waited("all_reduce", chosen, "sum", group_name)
 
 
 def _check_linear(name: str, reduce_op: str) -> None:
@@ -41,15 +58,17 @@ def broadcast_backward(grad: Tensor, src: int, group_name: Any) -> Tensor:
     return total if group.ranks[group.rank()] == src else total * 0
 
 
-def all_reduce_forward(self_t: Tensor, reduce_op: str, group_name: Any) -> Tensor:
-    _check_linear("all_reduce", reduce_op)
-    return run_name(SPACE + "all_reduce", self_t, reduce_op, group_name)
+def all_reduce_forward(input_t: Tensor, input_p: Tensor, reduce_op: str, group_name: Any) -> Tensor:
+    if reduce_op.lower() in ("sum", "avg"):
+        return run_name(SPACE + "all_reduce", input_t, reduce_op, group_name)
+    weighted = input_t * _weight(input_p, reduce_op, group_name)
+    return run_name(SPACE + "all_reduce", weighted, "sum", group_name)
 
 
 derivative(
     SPACE + "all_reduce",
     input=all_reduce_backward,
-    result=lambda input_t, reduce_op, group_name: all_reduce_forward(input_t, reduce_op, group_name),
+    result=all_reduce_forward,
 )
 derivative(
     SPACE + "all_gather_into_tensor",

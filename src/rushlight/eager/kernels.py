@@ -169,7 +169,7 @@ class Kernel:
         executable = self._executable
         if isinstance(executable, SizedExecutable):
             executable = executable.at(self._live.sizes_of(values))
-        if not executable.native:
+        if not executable.native or executable.calls is not None:
             raise Unsuitable("a part of it has no native code")
         if executable.updates:
             raise Unsuitable("it writes to an operand")

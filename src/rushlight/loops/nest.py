@@ -56,6 +56,10 @@ ERRORS = Buffer("errors", DTYPES["int64"], as_index(1), MemoryKind.OUTPUT)
 SIZES = Buffer("sizes", DTYPES["int64"], as_index(0), MemoryKind.INPUT)
 
 
+# What the program calls besides its own code: collectives (compiler/collective_calls.py).
+CALLS = Buffer("calls", DTYPES["int64"], as_index(0), MemoryKind.INPUT)
+
+
 class Combine(enum.Enum):
     """How a reduction folds values.
 

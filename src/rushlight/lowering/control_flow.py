@@ -11,19 +11,12 @@ from typing import Any
 
 from ..capture.control_flow import COND, INVOKE, SCAN, WHILE, WHILE_BACKWARD
 from ..core.dtypes import DTYPES
-from ..core.shapes import Spec, contiguous_strides, numel
+from ..core.shapes import Spec, numel
 from ..graph.ir import Node
 from ..graph.subgraph import Subgraph
 from ..loops.control_flow import ControlFlow, lay_out_scratch
 from ..loops.expr import NotRecordable
 from .lowered import Lowered, Lowerer
-
-
-def _stored(tensor: Lowered) -> Lowered:
-    """In a buffer of its own, contiguous."""
-    if tensor.buffer is not None and tensor.strides == contiguous_strides(tensor.shape):
-        return tensor
-    return Lowered(tensor.owner, tensor.shape, tensor.dtype, tensor.load).realize()
 
 
 def _call(
@@ -39,7 +32,7 @@ def _call(
     programs = tuple(body.program for body in bodies)
     if any(program is None or not program.native for program in programs):
         raise NotRecordable(f"{op.name}: a body has library calls")
-    inputs = [_stored(operand) for operand in operands]
+    inputs = [operand.contiguous() for operand in operands]
     outputs = [low.fresh_buffer(spec.dtype, spec.known_shape()) for spec in out]
     sizes = tuple(numel(tensor.shape) * tensor.dtype.itemsize for tensor in carried)
     layout = lay_out_scratch([program for program in programs if program is not None], sizes)

@@ -195,6 +195,8 @@ class _GraphLowering:
     def _extern(self, node: Node) -> tuple[Lowered, ...]:
         """Call the operator's eager kernel on whole buffers."""
         inputs = [self.values[value].realize() for value in node.inputs()]
+        if node.op.traits & Trait.COLLECTIVE and node.op.schema.name != "wait_tensor":
+            inputs = [x.contiguous() for x in inputs]  # MPI sends memory as it lies
         outputs = [self.low.fresh_buffer(value.dtype, value.shape) for value in node.outputs]
         self.low.definitions.append(
             Extern(

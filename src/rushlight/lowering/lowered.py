@@ -309,6 +309,12 @@ class Lowered:
         owner.definitions.append(Map(target, variables, self.load(index)))
         return owner.stored(target, self.shape, strides_in_order(self.shape, order), dense=True)
 
+    def contiguous(self) -> Lowered:
+        """In a buffer of its own, contiguous."""
+        if self.buffer is not None and self.strides == contiguous_strides(self.shape):
+            return self
+        return Lowered(self.owner, self.shape, self.dtype, self.load).realize()
+
     def reduce(
         self, dims: Sequence[int], combine: Combine, keepdim: bool, dtype: DType | None = None
     ) -> Lowered:

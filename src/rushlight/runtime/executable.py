@@ -12,7 +12,7 @@ import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -98,6 +98,21 @@ class BlockMemory:
     temporaries: Sequence[Slot]
     workspace_size: int  # in bytes
     sizes: SizesInMemory | None = None  # where they change from call to call
+    calls_slot: int | None = None  # of the table of calls
+
+
+class Calls(Protocol):
+    """What a program calls besides its own code, through a table."""
+
+    @property
+    def address(self) -> int:
+        """Where the table is."""
+
+    def settle(self) -> None:
+        """The program has ended with an error."""
+
+    def raise_error(self) -> None:
+        """Raise what has gone wrong in a call."""
 
 
 class Executable:
@@ -113,6 +128,7 @@ class Executable:
         pool: ThreadPool,
         reports: Sequence[tuple[type[Exception], str]] = (),
         updates: Mapping[int, int] | None = None,
+        calls: Calls | None = None,
     ) -> None:
         self._library = library
         self._pool = pool
@@ -122,6 +138,7 @@ class Executable:
         ]
         self.entries = [library.addresses[s] for s in segments if isinstance(s, str)]
         self.slots = memory.slots
+        self.calls, self._calls_slot = calls, memory.calls_slot
         self.loops = False  # whether it may run longer than the memory it touches tells
         self.inputs = list(inputs)
         self.output_slots = list(outputs)
@@ -228,8 +245,8 @@ class Executable:
             np.frombuffer(self._block_over(workspace), np.int64),
             busy,
             shared=bool(self.workspace_size),
-            release=self.loops or self._touched(sources) > LONG_WORK,
-            keep=(workspace, self._library, self._pool, self.sizes),
+            release=self.loops or self.calls is not None or self._touched(sources) > LONG_WORK,
+            keep=(workspace, self._library, self._pool, self.sizes, self.calls),
         )
 
     def _touched(self, sources: Sequence[Source]) -> int:
@@ -241,6 +258,10 @@ class Executable:
         return touched
 
     def report(self, number: int) -> None:
+        if self.calls is not None:
+            self.calls.settle()
+            if number > len(self.reports):
+                self.calls.raise_error()
         kind, message = self.reports[number - 1]
         raise kind(message)
 
@@ -279,6 +300,8 @@ class Executable:
         block[0] = self._pool.address
         if self.sizes is not None and self.sizes.slot is not None:
             block[self.sizes.slot] = self.sizes.table.__array_interface__["data"][0]
+        if self.calls is not None and self._calls_slot is not None:
+            block[self._calls_slot] = self.calls.address
         return block
 
     def _block_over(self, workspace: np.ndarray) -> Any:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..core.traits import Trait
 from ..loops.expr import Access, Recorder, loads_in
-from ..loops.kernels import Product
+from ..loops.kernels import Extern, Product
 from ..loops.nest import Buffer, MemoryKind, Nest, Store
 from ..loops.plans import LoopPlan
 from ..loops.program import Program, Step
@@ -32,11 +33,30 @@ def reuse_memory(program: Program) -> Program:
                 if old is not None:
                     taken.add(old)
                     names[new] = names.get(old, old)
+        elif isinstance(step, Extern) and (old := _in_place(program, step)) is not None:
+            names[step.outputs[0]] = names.get(old, old)
         steps.append(
             step if names.keys().isdisjoint(buffers_of(step)) else _renamed(program.recorder, step, names)
         )
     notes = (f"{new} is written in place of {old}" for new, old in names.items())
     return replace(program, steps=tuple(steps)).note(*notes)
+
+
+def _in_place(program: Program, call: Extern) -> Buffer | None:
+    """The operand of a collective in whose place the result is written: of a reduction that alone reads it, and
+    of `wait_tensor`, whose result is what it waits for."""
+    if not call.node.op.traits & Trait.COLLECTIVE:
+        return None
+    if call.node.op.schema.name not in ("all_reduce", "wait_tensor"):
+        return None
+    (old,), (new,) = call.inputs, call.outputs
+    fits = (
+        new.memory is old.memory is MemoryKind.TEMPORARY
+        and new.size == old.size
+        and program.writer(old) is not None
+        and all(reader is call for reader in program.readers(old))
+    )
+    return old if fits else None
 
 
 def _fits(program: Program, step: LoopPlan, new: Buffer, old: Buffer) -> bool:

@@ -13,9 +13,10 @@ from typing import Any
 
 from ...core.lazy import LazyModule
 from ...core.symbols import is_size
+from ...core.traits import Trait
 from ...loops.control_flow import ControlFlow
 from ...loops.kernels import Extern
-from ...loops.nest import ERRORS, SIZES, Buffer, MemoryKind
+from ...loops.nest import CALLS, ERRORS, SIZES, Buffer, MemoryKind
 from ...loops.program import Chain, Repeated, Stage, Step, Unit, name_in, steps_of
 from ...plan.nest import NestPlan
 from ...plan.product import ProductPlan
@@ -47,6 +48,7 @@ class NativeModule:
 
     text: str
     segments: list[str | Extern]  # entry names and calls, in order
+    calls: list[Extern]  # collectives, in order: the code calls them through the table in the slot of CALLS
     slots: dict[Buffer, int]
     imports: dict[str, int]  # addresses of library routines, by the names under which the code calls them
     # what checks may find; the error slot holds the number of one, counted from 1
@@ -72,8 +74,11 @@ class _ModuleEmitter:
         self.timers = Timers(self.module, self.target) if profile.enabled() else None
         self.products: dict[str, list[Task]] = {}  # the tasks of each, in order
         self.segments: list[str | Extern] = []
+        self.calls: list[Extern] = []
+        self.under_way = 0  # collectives
         self.pending: list[Pending] = []
         self.updated = set(program.schedule.updates.values())
+        self.check = False  # whether the next stage runs only if no collective has failed
         self.careful = True  # until the first stage that writes to memory of the caller which has contents
 
     def emit(self) -> NativeModule:
@@ -87,7 +92,9 @@ class _ModuleEmitter:
         begin_routines(self.module, self.target)
         for number, stage in enumerate(self.program.stages):
             first = stage.units[0]
-            if isinstance(first, Extern) and not isinstance(first, ControlFlow):
+            if isinstance(first, Extern) and first.node.op.traits & Trait.COLLECTIVE:
+                self._collective(number, first)
+            elif isinstance(first, Extern) and not isinstance(first, ControlFlow):
                 self._close_segment()
                 self.segments.append(first)
             else:
@@ -105,6 +112,7 @@ class _ModuleEmitter:
         return NativeModule(
             str(self.module),
             self.segments,
+            self.calls,
             self.slots,
             addresses,
             self.reports.errors,
@@ -136,11 +144,29 @@ class _ModuleEmitter:
             Pending(
                 emit_stage(self.kernels, tasks),
                 self._parallel(stage),
-                unless_failed=self.careful and updates and bool(self.reports.errors),
+                unless_failed=self.check or (self.careful and updates and bool(self.reports.errors)),
                 timer=self._launched(f"stage{number}: {', '.join(task.kernel for task in tasks)}"),
             )
         )
-        self.careful = self.careful and not updates
+        self.careful, self.check = self.careful and not updates, False
+        if self.under_way:
+            self._call(0, "progress", f"progress{number}")
+
+    def _collective(self, number: int, call: Extern) -> None:
+        """Begin a collective, or wait for one; between the two, messages are looked after behind every stage."""
+        waits = call.node.op.schema.name == "wait_tensor"
+        self.calls.append(call)
+        self._call(len(self.calls), call.name, f"stage{number}: {call.name}")
+        self.under_way = max(0, self.under_way + (-1 if waits else 1))
+        self.check = self.check or waits
+
+    def _call(self, place: int, kernel: str, timer: str) -> None:
+        """Call what stands at a place of the table of calls."""
+        records = self.kernels.records
+        record = records.record([self.slots[CALLS], place])
+        task = Task(records.routine("external").name, 1, record, kernel)
+        self.pending.append(Pending(task, 0, unless_failed=self.check, timer=self._launched(timer)))
+        self.check = False
 
     def _parallel(self, stage: Stage) -> Number:
         """Whether a stage is worth other threads, 0 or 1: known now, or a place in the table of sizes."""
@@ -208,6 +234,8 @@ def _slots(program: PlannedProgram) -> dict[Buffer, int]:
     slots: dict[Buffer, int] = {ERRORS: ERROR_SLOT}
     if program.schedule.symbols is not None:
         slots[SIZES] = SIZES_SLOT
+    if any(isinstance(s, Extern) and s.node.op.traits & Trait.COLLECTIVE for s in program.steps):
+        slots[CALLS] = 1 + len(slots)
     for stage in program.stages:
         for buffer in program.buffers_in(stage):
             if buffer.memory is not MemoryKind.ROW and buffer not in slots:

@@ -47,10 +47,21 @@ def routine(kind: str, arguments: type[Struct], *, quick: bool = False) -> Calla
 
 def declared(module: Any, target: Target, kind: str, *details: Any) -> Any:
     """A routine as a function of `module`, to be called or passed on."""
-    machine = f"{target.vector_bytes}-{target.vector_registers}{'-fma' * target.has_fma}"
-    name = PREFIX + ".".join([machine, kind, *map(str, details)])
+    name = _named(target, kind, *details)
     found = module.globals.get(name)
     return ir.Function(module, _bodies[kind][0].function_type(), name) if found is None else found
+
+
+def _named(target: Target, kind: str, *details: Any) -> str:
+    machine = f"{target.vector_bytes}-{target.vector_registers}{'-fma' * target.has_fma}"
+    return PREFIX + ".".join([machine, kind, *map(str, details)])
+
+
+def routine_address(target: Target, kind: str, *details: Any) -> int:
+    """The address of a routine, which is compiled if it has not been."""
+    name = _named(target, kind, *details)
+    _compile_missing([name], target)
+    return _addresses[name]
 
 
 def call_routine(e: Emitter, pointer: Any, arguments: Struct) -> None:
