@@ -34,6 +34,26 @@ def train(directory: Path, steps: int, die_at: int) -> float:
     return float(x[0])
 
 
+def go_on_after_an_error(directory: Path) -> None:
+    """A program whose collective timed out is called again, when messages of the first call have come late."""
+    rank = dist.get_rank()
+    program = rl.compile(lambda x: all_reduce(x * 2, "sum", "0") + 1, fullgraph=True)
+    x = rl.ones(100_000)
+    program(x)
+    if rank == 1:
+        time.sleep(4)
+    try:
+        program(x * 3)
+    except dist.DistBackendError as error:
+        print("timed out" if "timed out" in str(error) else error, flush=True)
+    (directory / str(rank)).touch()
+    while not (directory / str(1 - rank)).exists():
+        time.sleep(0.01)
+    for i in range(20):
+        found = program(x * i)
+        assert found.eq(4 * i + 1).all(), (i, found)
+
+
 def main() -> None:
     what = sys.argv[1]
     if what == "early" and os.environ["RANK"] == "1":
@@ -53,6 +73,8 @@ def main() -> None:
         value = train(Path(sys.argv[2]), 6, int(sys.argv[3]))
         if rank == 0:
             print("value", value.hex())
+    elif what == "late_timeout":
+        go_on_after_an_error(Path(sys.argv[2]))
     elif what == "torchrun":
         assert (os.environ["RANK"], os.environ["WORLD_SIZE"]) == (str(rank), "2")
         assert os.environ["LOCAL_RANK"] == str(rank) == str(dist.get_node_local_rank())

@@ -152,6 +152,36 @@ def check_calls_of_compiled_programs_are_native() -> None:
     assert int(os.environ.get("RUSHLIGHT_DISTRIBUTED_BUCKET") or 1 << 20) == functional.BUCKET
 
 
+def check_memory_of_operands() -> None:
+    """Random programs: an operand's memory may be used for something else while its reduction waits for others
+    to be joined with, or is under way."""
+    for seed in range(8):
+        chosen = np.random.default_rng(seed)
+        kinds = chosen.integers(0, 5, 24).tolist()
+        pairs = chosen.integers(0, 1 << 20, (24, 2)).tolist()
+        reductions = chosen.choice(["sum", "sum", "sum", "max"], 24).tolist()
+
+        def program(x: rl.Tensor, y: rl.Tensor) -> rl.Tensor:
+            values, waiting = [x, y], []
+            for kind, (i, j), name in zip(kinds, pairs, reductions, strict=True):
+                a, b = values[i % len(values)], values[j % len(values)]
+                if kind < 2:
+                    waiting += [ops.all_reduce(a, name, "0"), ops.all_reduce(a, "sum", "0")]
+                    if kind and len(waiting) > 2:
+                        values.append(ops.wait_tensor(waiting.pop(i % len(waiting))) / size())
+                else:
+                    values.append((a.sin(), a @ b.mT / 8, a * 0.5 + b.cumsum(0) / 8)[kind - 2])
+            values += [ops.wait_tensor(one) / size() for one in waiting]
+            return rl.stack(values).sin().sum(0)
+
+        given = [mine((8, 8), rl.float64, seed=seed + k) for k in range(2)]
+        compiled = rl.compile(program, fullgraph=True)
+        for _ in range(2):
+            np.testing.assert_allclose(
+                compiled(*given).numpy(), program(*given).numpy(), rtol=1e-9, atol=1e-9
+            )
+
+
 def check_a_group_that_is_gone() -> None:
     """A compiled program asks for its group by name when it runs next."""
     group = dist.new_group(list(range(size())))

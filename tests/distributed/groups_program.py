@@ -12,6 +12,7 @@ from ranks import run_checks
 import rushlight as rl
 import rushlight.distributed as dist
 from rushlight.distributed import DistBackendError, init_device_mesh
+from rushlight.distributed._functional_collectives import all_reduce
 
 
 def size() -> int:
@@ -94,7 +95,11 @@ def check_mismatches_raise_in_all_ranks() -> None:
     call = dist.barrier if rank() == 1 else lambda: dist.broadcast(rl.ones(2), 0)
     with pytest.raises(RuntimeError, match=r"rank 1: barrier\(\)"):
         call()
+    program = rl.compile(lambda x: all_reduce(x * 2, "sum", "0") + 1, fullgraph=True)
+    with pytest.raises(RuntimeError, match=r"(?s)mismatch.*rank 0: all_reduce\(float32\[3\]\)"):
+        program(rl.ones(3 + rank()))
     x = rl.ones(2)
+    assert program(x).tolist() == [2 * size() + 1] * 2
     dist.all_reduce(x)  # all is well afterwards
     assert x.tolist() == [size()] * 2
 

@@ -82,3 +82,8 @@ def test_a_job_is_started_again_and_ends_with_the_same_bits(tmp_path: Path) -> N
         values.append([line for line in run.stdout.splitlines() if line.startswith("value ")])
     assert "starting it again (1 of 1)" in run.stderr and "rank 1 was killed by SIGKILL" in run.stderr
     assert values[0] == values[1] and len(values[0]) == 1
+
+
+def test_a_program_goes_on_after_a_collective_that_timed_out(tmp_path: Path) -> None:
+    run = launched("late_timeout", str(tmp_path))
+    assert run.returncode == 0 and run.stdout.split("\n")[:2] == ["timed out"] * 2, run.stdout + run.stderr

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from . import exchange
+from .debug import check_same
 from .group import ProcessGroup, resolve
 from .pending import Pending, Steps
 from .reductions import Reduction
@@ -41,6 +42,9 @@ def reduction(name: str) -> Reduction:
 
 
 def _begin(group: ProcessGroup, name: str, steps: Steps, outs: Sequence[np.ndarray]) -> None:
+    if name not in ("isend", "irecv"):
+        parts = () if name == "all_to_all_single" else (f"{o.dtype}{list(o.shape)}" for o in outs)
+        check_same(group, name, *parts)
     where = f"{name} of group {group.group_name} (rank {group.rank()} of {group.size()})"
     pending = Pending(where, steps, group.timeout.total_seconds())
     for out in outs:

@@ -22,7 +22,7 @@ import numpy as np
 from ..codegen.llvm.records import ERROR_SLOT
 from ..codegen.llvm.transfers import FAILED
 from ..comm import functional, rounds
-from ..comm.group import ProcessGroup
+from ..comm.group import ProcessGroup, debug_level
 from ..comm.reductions import Reduction
 from ..core.dtypes import DType
 from ..core.index_data import evaluate_data, to_data
@@ -66,6 +66,7 @@ class Entry:
     strides: tuple[int, ...]
     result: tuple[int, ...]
     dtype: DType
+    temporary: bool  # whether the result is in the workspace
     begun_by: int | None = None  # of a wait: the place of the call that begins
     waited_at: int | None = None
     group: ProcessGroup | None = field(default=None, repr=False)
@@ -92,7 +93,7 @@ def entry_of(node: Node, call: dict[str, Any], sizes: Mapping[str, int]) -> Entr
     ]
     args, result = numbers_in(node.args, sizes), numbers_in(node.outputs[0].shape, sizes)
     dtype = next(value.dtype for value in node.inputs())
-    return Entry(node.op.schema.name, args, source, target, shape, strides, result, dtype)
+    return Entry(node.op.schema.name, args, source, target, shape, strides, result, dtype, call["temporary"])
 
 
 def pair(entries: Sequence[Entry]) -> None:
@@ -129,8 +130,6 @@ class CollectiveCalls:
         self.table[:2] = 0
         for i in range(1, 1 + len(self.entries)):
             self.table[2 * i : 2 * i + 2] = address_of(self._unlinked), i
-        for transfer in self.transfers:
-            transfer.forget()
         self.transfers, self._kept = [], []
 
     def link(self) -> None:
@@ -166,7 +165,8 @@ class CollectiveCalls:
         messages = entries[0].name in ("isend", "irecv")
         transfer = NativeTransfer(name, group, found, slots, messages=messages)
         self.transfers.append(transfer)
-        table.update((i, (0, 0)) for i in members)
+        for i in members[:-1]:  # others may use the operand's memory before the last one begins
+            table[i] = self._copy_to_result(self.entries[i])
         table[members[-1]] = transport().begin, transfer.words.address
         waits = sorted(e.waited_at for e in entries if e.waited_at is not None)
         for number, i in enumerate(waits):
@@ -174,6 +174,14 @@ class CollectiveCalls:
             waiting = waiting_for(None if number else transfer, entry.source, entry.target, entry.size)
             self._kept.append(waiting)
             table[i] = transport().wait, waiting.address
+
+    def _copy_to_result(self, entry: Entry) -> tuple[int, int]:
+        """The call that copies an operand to the memory of the result."""
+        if entry.source == entry.target:
+            return 0, 0
+        copied = waiting_for(None, entry.source, entry.target, entry.size)
+        self._kept.append(copied)
+        return transport().wait, copied.address
 
     def _in_python(self, i: int) -> tuple[int, int]:
         run = python_call(self.entries[i])
@@ -199,10 +207,12 @@ class CollectiveCalls:
         error, self.error = self.error, None
         raise error if error is not None else transport().failure()
 
-    def settle(self) -> None:
-        """The program has ended with an error: so do its collectives."""
-        if self.transfers:
-            transport().settle(self.transfers)
+    def settle(self) -> bool:
+        """The program has ended with an error: so do its collectives. False if messages may still arrive."""
+        if not self.transfers or transport().settle(self.transfers):
+            return True
+        self.unlink()
+        return False
 
 
 def _link_and_call(this: weakref.ref[CollectiveCalls], number: int, block: int) -> None:
@@ -218,7 +228,10 @@ def _link_and_call(this: weakref.ref[CollectiveCalls], number: int, block: int) 
 
 
 def _is_native(entry: Entry) -> bool:
-    return entry.group is not None and entry.group.size() > 1 and entry.whole
+    """Messages go to the workspace, which is kept if they do not arrive; the debug mode checks in Python."""
+    if entry.group is None or entry.group.size() == 1 or debug_level() == "DETAIL":
+        return False
+    return entry.whole and entry.temporary
 
 
 def joined(entries: Sequence[Entry], native: Sequence[int]) -> list[list[int]]:
@@ -259,7 +272,7 @@ def transfer_of(entries: Sequence[Entry], group: ProcessGroup) -> tuple[list[int
     """The slots and rounds of a collective, or of several reductions, and what has to be kept for them."""
     entry, size, rank = entries[0], group.size(), group.rank()
     name, args, width = entry.name, entry.args, entry.dtype.itemsize
-    slots = [slot for e in entries for slot in dict.fromkeys((e.source, e.target))]
+    slots = list(dict.fromkeys(slot for e in entries for slot in (e.source, e.target)))
     place = {slot: rounds.Place(1 + i) for i, slot in enumerate(slots)}
     source, target, function, kept = place[entry.source], place[entry.target], 0, None
     if name in ("all_reduce", "reduce_scatter_tensor"):
@@ -267,7 +280,8 @@ def transfer_of(entries: Sequence[Entry], group: ProcessGroup) -> tuple[list[int
     if name == "all_reduce":
         count = sum(e.size for e in entries) // width
         values = rounds.Values(count, width, function)
-        parts = [(place[e.source], place[e.target], e.size) for e in entries]
+        parts = [(place[e.target], place[e.target], e.size) for e in entries[:-1]]
+        parts.append((place[entries[-1].source], place[entries[-1].target], entries[-1].size))
         return slots, rounds.joined_all_reduce(size, rank, values, parts), kept
     if name == "reduce_scatter_tensor":
         values = rounds.Values(numel(entry.result), width, function)

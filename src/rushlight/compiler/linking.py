@@ -30,7 +30,7 @@ from ..core.tensor import Tensor
 from ..graph.ir import Graph, Node, Value, map_values
 from ..graph.subgraph import BodyProgram, subgraphs_in
 from ..loops.kernels import Extern
-from ..loops.nest import CALLS, SIZES, Buffer
+from ..loops.nest import CALLS, SIZES, Buffer, MemoryKind
 from ..loops.program import Program
 from ..plan.program import PlannedProgram
 from ..plan.workspace import aligned, place
@@ -129,6 +129,7 @@ def _described_call(
         "layouts": [[list(map(to_data, part)) for part in layout] for layout in call.layouts],
         "inputs": [slots[b] for b in call.inputs],
         "outputs": [slots[b] for b in call.outputs],
+        "temporary": all(b.memory is MemoryKind.TEMPORARY for b in call.outputs),
     }
 
 

@@ -12,6 +12,7 @@ import ctypes
 import functools
 import os
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,11 +21,11 @@ import numpy as np
 from ..codegen.llvm.control_flow import c_routines
 from ..codegen.llvm.routines import routine_address
 from ..codegen.llvm.transfers import (
-    DONE,
     IDLE,
     LOOKS,
     NATIVE_DTYPES,
     NATIVE_KINDS,
+    RUNNING,
     Exchange,
     Transfer,
     Waiting,
@@ -87,9 +88,13 @@ class Transport:
         routines = {name.lower(): address_of(getattr(library, f"MPI_{name}")) for name in names}
         self.handle = MPI._sizeof(MPI.Comm)
         self.status_bytes = MPI._sizeof(MPI.Status)
+        kind = np.int32 if self.handle == 4 else np.int64
+        self.no_request = np.array(MPI._handleof(MPI.REQUEST_NULL)).astype(kind)
         self.target = engine().target
         self.active = np.zeros(MOST_TRANSFERS, np.int64)
-        self.transfers: dict[int, NativeTransfer] = {}  # by address: those that are or may be under way
+        # by address: those that programs have
+        self.transfers: weakref.WeakValueDictionary[int, NativeTransfer] = weakref.WeakValueDictionary()
+        self.abandoned: list[NativeTransfer] = []  # of programs that failed: messages may still arrive
         self._notice = _Notice(self._waited)
         self._yield = ctypes.CDLL(None).sched_yield
         self.exchange = Words(
@@ -147,19 +152,24 @@ class Transport:
         self.exchange.put("failed", 0)
         return found or DistBackendError("a collective has failed")
 
-    def settle(self, transfers: Sequence[NativeTransfer], timeout: float = 5.0) -> None:
-        """After an error in a program: end its transfers, which nobody waits for any more. Those that do not end
-        keep their memory."""
+    def settle(self, transfers: Sequence[NativeTransfer], timeout: float = 5.0) -> bool:
+        """After an error in a program: end its transfers, which nobody waits for any more. Whether all have
+        ended; MPI may write to the memory of the others as long as the process lives."""
         deadline = time.monotonic() + timeout
-        running = {t.words.address for t in transfers}
         while time.monotonic() < deadline and not self.exchange.get("failed"):
             self.move_on()
-            if running.isdisjoint(self.active[: self.exchange.get("count")].tolist()):
+            if not any(t.words.get("state") == RUNNING for t in transfers):
                 break
             os.sched_yield()
+        left = [t for t in transfers if t.requested]
+        gone = {t.words.address for t in transfers}
+        active = [at for at in self.active[: self.exchange.get("count")].tolist() if at not in gone]
+        self.active[: len(active)] = active
+        self.exchange.put("count", len(active))
+        self.abandoned += left
         for transfer in transfers:
-            if transfer.words.get("state") == DONE:
-                transfer.words.put("state", IDLE)
+            transfer.words.put("state", IDLE)
+        return not left
 
 
 @functools.cache
@@ -178,7 +188,7 @@ class NativeTransfer:
         self.name, self.group, self.timeout = where, group, group.timeout.total_seconds()
         requests, parts, _ = rounds.most()
         self._rounds = np.array(rounds.words(), np.int64)
-        self._requests = np.zeros(max(requests, 1) * shared.handle, np.uint8)
+        self._requests = np.full(max(requests, 1), shared.no_request)
         self._statuses = np.zeros(max(requests, 1) * shared.status_bytes, np.uint8)
         self._scratch = np.empty(rounds.scratch + 64, np.uint8)
         self._bases = np.zeros(1 + len(slots), np.int64)
@@ -223,8 +233,10 @@ class NativeTransfer:
             )
         return DistBackendError(f"{self.name}: MPI says: {load().Get_error_string(error)}")
 
-    def forget(self) -> None:
-        transport().transfers.pop(self.words.address, None)
+    @property
+    def requested(self) -> bool:
+        """Whether MPI has been asked for messages that have not arrived: a transfer that failed has some, too."""
+        return bool((self._requests != transport().no_request).any())
 
 
 def waiting_for(transfer: NativeTransfer | None, source: int, target: int, size: int) -> Words:

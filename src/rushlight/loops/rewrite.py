@@ -13,7 +13,7 @@ from typing import Any
 
 from .definitions import Definition, Map, Reduction, read, written
 from .expr import Access, Expr, Recorder, buffers_in, reindex, substitute
-from .kernels import Extern, Product, Routine, Sort
+from .kernels import Extern, Product, Routine, Scan, Sort
 from .nest import Buffer, Nest, Phase, Reduce, Statement, Store
 from .plans import LoopPlan
 
@@ -112,7 +112,10 @@ def rename_routine(recorder: Recorder, kernel: Routine, names: Names) -> Routine
     if isinstance(kernel, Sort):
         values, positions = (None if b is None else named(b) for b in (kernel.values, kernel.positions))
         return replace(kernel, source=named(kernel.source), values=values, positions=positions)
-    return replace(kernel, nest=rename_nest(recorder, kernel.nest, names))
+    nest = rename_nest(recorder, kernel.nest, names)
+    if isinstance(kernel, Scan) and kernel.plan is not None:
+        return replace(kernel, nest=nest, plan=rename_plan(recorder, kernel.plan, names))
+    return replace(kernel, nest=nest)
 
 
 def rename_definition(recorder: Recorder, definition: Definition, names: Names) -> Definition:

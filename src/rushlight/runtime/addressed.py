@@ -75,7 +75,8 @@ class AddressedCall:
             segment(room.address if native else arrays)
             if error.value:
                 number, error.value = error.value, 0
-                executable.report(number)
+                self._room = None  # messages that are on their way may still be written to it
+                executable.report(number, room)
 
     def _arrays(self, addresses: Sequence[int], workspace: np.ndarray) -> dict[int, np.ndarray]:
         """The buffers as arrays, for segments that are not native and know the layouts."""

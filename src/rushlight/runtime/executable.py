@@ -57,6 +57,9 @@ class Slot:
         return math.prod(self.shape) * self.dtype.itemsize
 
 
+_abandoned: list[Any] = []  # memory that is neither used again nor freed
+
+
 class SharedWorkspace:
     """Memory for temporaries, as large as was ever needed; one call at a time uses it."""
 
@@ -70,6 +73,11 @@ class SharedWorkspace:
         if self._memory.size < size:
             self._memory = aligned_bytes(size)
         return self._memory
+
+    def renew(self) -> np.ndarray:
+        """Use other memory from now on than what is returned. Native calls have their own word about theirs."""
+        old, self._memory, self._native = self._memory, aligned_bytes(0), None
+        return old
 
     def for_native_calls(self, size: int) -> tuple[np.ndarray, np.ndarray]:
         """Memory for native calls, and a word that is not 0 while one of them uses it. Calls that were made for
@@ -108,8 +116,8 @@ class Calls(Protocol):
     def address(self) -> int:
         """Where the table is."""
 
-    def settle(self) -> None:
-        """The program has ended with an error."""
+    def settle(self) -> bool:
+        """The program has ended with an error. False if its memory must be kept for ever."""
 
     def raise_error(self) -> None:
         """Raise what has gone wrong in a call."""
@@ -257,13 +265,21 @@ class Executable:
             touched += (example if isinstance(example, np.ndarray) else example._array).nbytes
         return touched
 
-    def report(self, number: int) -> None:
+    def report(self, number: int, memory: Any = None) -> None:
+        """Raise the error with this number, which ended a call that used `memory` besides the workspace."""
         if self.calls is not None:
-            self.calls.settle()
+            if not self.calls.settle():
+                self._abandon_memory(memory)
             if number > len(self.reports):
                 self.calls.raise_error()
         kind, message = self.reports[number - 1]
         raise kind(message)
+
+    def _abandon_memory(self, memory: Any) -> None:
+        """Never use again, nor free, what messages that are still on their way may be written to."""
+        if self._native_memory is not None:
+            self._native_memory[1][0] = 1  # native calls find it taken
+        _abandoned.append((memory, self._native_memory, self._shared.renew()))
 
     def _run(self, inputs: Sequence[np.ndarray], *, own: bool) -> list[np.ndarray]:
         """Fill in the block, run the segments in order, and give the outputs."""
@@ -291,7 +307,7 @@ class Executable:
         for native, segment in self.segments:
             segment(address if native else arrays)
             if error.value:
-                self.report(error.value)
+                self.report(error.value, workspace)
         return outputs
 
     def new_block(self) -> Any:

@@ -96,7 +96,7 @@ def run_guarded(program: Executable, inputs: Sequence[np.ndarray]) -> list[np.nd
         for zone in zones:
             zone.check(f"segment {number}")
         if error.value:
-            program.report(error.value)
+            program.report(error.value, zones)
     for i, memory in updated.items():
         if memory is not None and inputs[i].size:
             ctypes.memmove(inputs[i].ctypes.data, memory.first, inputs[i].nbytes)
