@@ -36,7 +36,7 @@ from ..plan.program import PlannedProgram
 from ..plan.workspace import aligned, place
 from ..runtime import invoke, profile
 from ..runtime.engine import Library, engine
-from ..runtime.executable import BlockMemory, Executable, SharedWorkspace, SizesInMemory, Slot
+from ..runtime.executable import BlockMemory, CallsInMemory, Executable, SharedWorkspace, SizesInMemory, Slot
 from ..runtime.sized import SizedExecutable
 from ..runtime.threads import pool
 from .collective_calls import CollectiveCalls, entry_of, numbers_in, seen_as
@@ -170,19 +170,16 @@ def _executable(
     )
     reports = [(getattr(builtins, kind), message) for kind, message in description["reports"]]
     entries = [entry_of(graph.nodes[call["node"]], call, sizes) for call in description["calls"]]
-    calls = CollectiveCalls(entries) if entries else None
+    calls = CallsInMemory(description["calls_slot"], CollectiveCalls(entries)) if entries else None
     executable = Executable(
         library,
         segments,
         description["inputs"],
         outputs,
-        BlockMemory(
-            description["slots"], temporaries, description["workspace"], table, description["calls_slot"]
-        ),
+        BlockMemory(description["slots"], temporaries, description["workspace"], table, calls),
         pool(),
         reports,
         dict(description["updates"]),
-        calls,
     )
     executable.loops = bool(description["bodies"])
     return executable

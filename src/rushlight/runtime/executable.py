@@ -106,7 +106,7 @@ class BlockMemory:
     temporaries: Sequence[Slot]
     workspace_size: int  # in bytes
     sizes: SizesInMemory | None = None  # where they change from call to call
-    calls_slot: int | None = None  # of the table of calls
+    calls: CallsInMemory | None = None
 
 
 class Calls(Protocol):
@@ -123,6 +123,14 @@ class Calls(Protocol):
         """Raise what has gone wrong in a call."""
 
 
+@dataclass(frozen=True)
+class CallsInMemory:
+    """The table of calls of a program."""
+
+    slot: int  # of the block
+    calls: Calls
+
+
 class Executable:
     """Native code with its memory."""
 
@@ -136,7 +144,6 @@ class Executable:
         pool: ThreadPool,
         reports: Sequence[tuple[type[Exception], str]] = (),
         updates: Mapping[int, int] | None = None,
-        calls: Calls | None = None,
     ) -> None:
         self._library = library
         self._pool = pool
@@ -146,7 +153,7 @@ class Executable:
         ]
         self.entries = [library.addresses[s] for s in segments if isinstance(s, str)]
         self.slots = memory.slots
-        self.calls, self._calls_slot = calls, memory.calls_slot
+        self._calls = memory.calls
         self.loops = False  # whether it may run longer than the memory it touches tells
         self.inputs = list(inputs)
         self.output_slots = list(outputs)
@@ -166,6 +173,10 @@ class Executable:
         self._native_memory: tuple[np.ndarray, np.ndarray] | None = None
         # the native call, made at first use
         self._call: Any = None if self.native and available() and sizes is None else False
+
+    @property
+    def calls(self) -> Calls | None:
+        return None if self._calls is None else self._calls.calls
 
     def run(self, inputs: Sequence[np.ndarray], sizes: Sequence[int] = ()) -> list[np.ndarray]:
         """The outputs; those in `updates` are the given arrays, with new contents."""
@@ -316,8 +327,8 @@ class Executable:
         block[0] = self._pool.address
         if self.sizes is not None and self.sizes.slot is not None:
             block[self.sizes.slot] = self.sizes.table.__array_interface__["data"][0]
-        if self.calls is not None and self._calls_slot is not None:
-            block[self._calls_slot] = self.calls.address
+        if self._calls is not None:
+            block[self._calls.slot] = self._calls.calls.address
         return block
 
     def _block_over(self, workspace: np.ndarray) -> Any:
