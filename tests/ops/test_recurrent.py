@@ -106,6 +106,56 @@ def test_dropout_between_layers_only() -> None:
     assert not dropped.equal(plain)
 
 
+def lstm_layer(reverse_too: bool) -> tuple[Any, list[Any]]:
+    """A network in double precision, as a function of its input and parameters, and values for them."""
+    weights = parameters("lstm", 1, reverse_too, True, 0)
+    start = [torch.randn(2 if reverse_too else 1, 2, 4) for _ in range(2)]
+    values = [rushlight.tensor(t.double().numpy()) for t in (torch.randn(3, 2, 3), *start, *weights)]
+
+    def network(x: Any, h: Any, c: Any, *params: Any) -> Any:
+        return rushlight.lstm(x, (h, c), params, True, 1, 0.0, True, reverse_too, False)
+
+    return network, values
+
+
+@pytest.mark.parametrize("mode", ["reference", "native"])
+@pytest.mark.parametrize("both_ways", [False, True])
+def test_a_layer_as_one_operator(both_ways: bool, mode: str) -> None:
+    """It has the derivatives of the steps that it consists of, of both orders and in both directions."""
+    torch.manual_seed(5)
+    network, values = lstm_layer(both_ways)
+    with rushlight.eager.use(mode):
+        leaves = [v.clone().requires_grad_() for v in values]
+        if not both_ways:
+            assert "MkldnnRnnLayer" in network(*leaves)[0].grad_fn.name()
+        assert rushlight.autograd.gradcheck(network, leaves, check_forward_ad=True)
+        assert rushlight.autograd.gradgradcheck(network, leaves)
+        plain = network(*values)
+        for recorded, given in zip(network(*leaves), plain, strict=True):
+            assert recorded.requires_grad
+            rushlight.testing.assert_close(recorded.detach(), given, rtol=0, atol=0)
+        batched = rushlight.vmap(network, in_dims=(0, *[None] * (len(values) - 1)))(
+            values[0].unsqueeze(0), *values[1:]
+        )
+        for many, given in zip(batched, plain, strict=True):
+            rushlight.testing.assert_close(many[0], given)
+
+
+def test_results_of_a_layer_may_be_written_to() -> None:
+    network, values = lstm_layer(False)
+    leaves = [v.clone().requires_grad_() for v in values]
+    grads = []
+    for write in (False, True):
+        results = network(*leaves)
+        if write:
+            for result in results:
+                result.mul_(2.0)
+        total = sum((r if write else r * 2).sum() for r in results)
+        grads.append(rushlight.autograd.grad(total, leaves))
+    for a, e in zip(*grads, strict=True):
+        rushlight.testing.assert_close(a, e)
+
+
 @pytest.mark.parametrize("biases", [False, True])
 @pytest.mark.parametrize("name", GATES)
 def test_cell(name: str, biases: bool) -> None:

@@ -1,7 +1,8 @@
 """Recurrent networks that PyTorch names after a library: the loop of `recurrent`, and its way back.
 
 The backward operators of those libraries read what the forward pass left in a workspace. Here the workspace
-is empty: states are computed again, and the gradients run through the steps in the opposite order.
+is empty, but for a layer of LSTM cells: states are computed again, and the gradients run through the steps in the
+opposite order.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ from .recurrent import (
     over_layers,
     relu_of,
     rows_of,
-    run_layer,
     run_layers,
+    run_steps,
     steps_of,
     tanh_of,
     together,
 )
-from .recurrent_fused import gru_gradients, lstm_gradients
+from .recurrent_fused import back_through_lstm_layer, gru_gradients, lstm_gradients, run_lstm_layer
 
 # Gradients of the new state, the input's share of the gates, the old state and the parameters -> gradients of
 # both shares of the gates, of the old state apart from the hidden share, and of the projection.
@@ -84,6 +85,7 @@ CELLS: tuple[tuple[Cell, CellBackward], ...] = (
     (lstm_of, lstm_back),
     (gru_of, gru_back),
 )
+LSTM = 2
 
 
 def states_before(
@@ -247,7 +249,7 @@ def back_through_network(
 
 
 def states_of(hx: Any, cx: Any, mode: int) -> tuple[Any, ...]:
-    return (hx, cx) if mode == 2 else (hx,)
+    return (hx, cx) if mode == LSTM else (hx,)
 
 
 def declare(name: str, buffer: str, sizes: str, projected: str, number: str) -> None:
@@ -392,12 +394,18 @@ def mkldnn_rnn_layer(
     reverse: bool,
     mode: int,
     has_biases: bool,
+    train: bool,
 ) -> tuple[Tensor, ...]:
     p = Parameters((weight0, weight1, weight2, weight3), has_biases, False)
     start = tuple(t.reshape(t.shape[-2:]) for t in states_of(hx_, cx_, mode))
-    output, last = run_layer(CELLS[mode][0], input, None, start, p, reverse)
+    if mode == LSTM:
+        output, last, workspace = run_lstm_layer(input, start, p, reverse, train)
+    else:
+        gates, rows = input_gates(input, None, p)
+        outputs, last = run_steps(CELLS[mode][0], gates, rows, start, p, reverse)
+        output, workspace = together(outputs, None), nothing(input)
     hy, *cy = [t.reshape(hx_.shape) for t in last]
-    return output, hy, *(cy or [cx_.new_zeros(cx_.shape)]), nothing(input)
+    return output, hy, *(cy or [cx_.new_zeros(cx_.shape)]), workspace
 
 
 @composite(
@@ -416,13 +424,13 @@ def mkldnn_rnn_layer_backward(
     weight4: Tensor,
     hx_: Tensor,
     cx_tmp: Tensor,
-    output: Tensor,
     grad_output: Tensor | None,
     grad_hy: Tensor | None,
     grad_cy: Tensor | None,
     reverse: bool,
     mode: int,
     has_biases: bool,
+    workspace: Tensor,
 ) -> tuple[Tensor, ...]:
     p = Parameters((weight1, weight2, weight3, weight4), has_biases, False)
     start = tuple(t.reshape(t.shape[-2:]) for t in states_of(hx_, cx_tmp, mode))
@@ -430,11 +438,18 @@ def mkldnn_rnn_layer_backward(
         t.new_zeros(t.shape) if g is None else g.reshape(t.shape)
         for g, t in zip(states_of(grad_hy, grad_cy, mode), start, strict=True)
     )
-    of_output = output.new_zeros(output.shape) if grad_output is None else grad_output
-    of_input, of_start, (of_w_ih, of_w_hh, *biases) = back_through_layer(
-        mode, input, None, start, p, reverse, of_output, ends
-    )
+    shape = (*input.shape[:-1], hx_.shape[-1])
+    of_output = input.new_zeros(shape) if grad_output is None else grad_output
+    if mode == LSTM and workspace.numel():
+        of_input, of_start, of_params = back_through_lstm_layer(
+            input, workspace, start, p, reverse, (of_output, *ends)
+        )
+    else:
+        of_input, of_start, of_params = back_through_layer(
+            mode, input, None, start, p, reverse, of_output, ends
+        )
+    of_w_ih, of_w_hh, *biases = of_params
     of_hidden = of_start[0].reshape(hx_.shape)
-    of_cell = of_start[1].reshape(cx_tmp.shape) if mode == 2 else cx_tmp.new_zeros(cx_tmp.shape)
+    of_cell = of_start[1].reshape(cx_tmp.shape) if mode == LSTM else cx_tmp.new_zeros(cx_tmp.shape)
     of_biases = biases or [t.new_zeros(t.shape) for t in (weight3, weight4)]
     return of_input, of_w_ih, of_w_hh, *of_biases, of_hidden, of_cell

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ..core.dispatch import run_name
+from ..core.dispatch import AMBIENT, run_name
 from ..core.errors import check
+from ..core.modes import MODES
 from ..core.registry import FUNCTION, composite
-from ..core.tensor import Tensor
+from ..core.tensor import AUTOGRAD, Tensor
 
 State = tuple[Tensor, ...]
 Cell = Callable[[Tensor, State, "Parameters"], State]
@@ -187,9 +188,36 @@ def run_layer(
     cell: Cell, x: Tensor, sizes: Sequence[int] | None, start: State, p: Parameters, reverse: bool
 ) -> tuple[Tensor, State]:
     """One layer in one direction: its outputs, and the states after the last step."""
+    if cell is lstm_of and sizes is None and _is_one_operator(x, start, p):
+        return _lstm_layer(x, start, p, reverse)
     gates, rows = input_gates(x, sizes, p)
     outputs, last = run_steps(cell, gates, rows, start, p, reverse)
     return together(outputs, sizes), last
+
+
+def _is_one_operator(x: Tensor, start: State, p: Parameters) -> bool:
+    """Whether a layer of LSTM cells runs as one operator, with a derivative of its own: nobody is to see what it
+    consists of."""
+    if AMBIENT.keys or AMBIENT.trace is not None or MODES.dual_levels or MODES.traces or MODES.functions:
+        return False
+    tensors = [x, *start, p.w_ih, p.w_hh] + ([] if p.b_ih is None or p.b_hh is None else [p.b_ih, p.b_hh])
+    dtype = x.dtype
+    return (
+        p.w_hr is None
+        and dtype.is_floating_point
+        and all(t.dtype is dtype and not t._keys & ~AUTOGRAD and t.numel() for t in tensors)
+    )
+
+
+def _lstm_layer(x: Tensor, start: State, p: Parameters, reverse: bool) -> tuple[Tensor, State]:
+    biases = [x.new_empty((0,)) if b is None else b for b in (p.b_ih, p.b_hh)]
+    tensors = (x, p.w_ih, p.w_hh, *biases, *start)
+    kept = MODES.grad and any(t.requires_grad for t in tensors)
+    width, has_biases = start[1].shape[1], p.b_ih is not None
+    output, hy, cy, _ = run_name(
+        "mkldnn_rnn_layer", *tensors, reverse, (), 2, width, 1, has_biases, False, False, kept
+    )
+    return output, (hy, cy)
 
 
 class Options(NamedTuple):

@@ -1,7 +1,7 @@
 """Cells from gates that are computed already, and their backward operators.
 
 The workspace of an LSTM cell is its four gates; that of a GRU cell its three, the old state, and the hidden
-share of the new gate. PyTorch runs these operators on accelerators only.
+share of the new gate. PyTorch runs these operators on accelerators only; here layers of LSTM cells do.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 from ..core.dispatch import run_name
 from ..core.registry import INTERNAL, composite
 from ..core.tensor import Tensor
-from .recurrent import State, gru_step, lstm_step
+from .recurrent import Parameters, State, gru_step, linear, lstm_step
 
 _GATES = "Tensor input_gates, Tensor hidden_gates"
 _BIASES = "Tensor? input_bias=None, Tensor? hidden_bias=None"
@@ -114,6 +114,61 @@ def lstm_cell_backward(
     parts = lstm_step(biased(input_gates, input_bias) + biased(hidden_gates, hidden_bias), cx)[2]
     gates, to_cell = lstm_gradients(grad_hy, grad_cy, cx, cy, parts)
     return with_biases((gates, gates), to_cell, input_bias is not None)
+
+
+# A layer of LSTM cells. What its way back needs of the forward steps, their gates, cells and outputs, is one flat
+# tensor.
+
+
+def run_lstm_layer(
+    x: Tensor, start: State, p: Parameters, reverse: bool, kept: bool
+) -> tuple[Tensor, State, Tensor]:
+    """The outputs, the last state and, if it is to be kept, the workspace (else one without elements)."""
+    gates = linear(x, p.w_ih, p.b_ih).unbind(0)
+    state, steps = start, []
+    for t in reversed(range(len(gates))) if reverse else range(len(gates)):
+        of_hidden = linear(state[0], p.w_hh, p.b_hh)
+        *state, parts = run_name("_thnn_fused_lstm_cell", gates[t], of_hidden, state[1], None, None)
+        steps.append((*state, parts))
+    outputs, cells, parts = zip(*(reversed(steps) if reverse else steps), strict=True)
+    output = stack(outputs)
+    if not kept:
+        return output, tuple(state), x.new_empty((0,))
+    flat = (stack(parts).reshape(-1), stack(cells).reshape(-1), output.reshape(-1))
+    return output, tuple(state), run_name("cat", flat, 0)
+
+
+def stack(steps: tuple[Tensor, ...]) -> Tensor:
+    return run_name("stack", steps, 0)
+
+
+def back_through_lstm_layer(
+    x: Tensor, workspace: Tensor, start: State, p: Parameters, reverse: bool, grads: tuple[Tensor, ...]
+) -> tuple[Tensor, State, list[Tensor]]:
+    """Gradients of the input, the first state and the parameters, by those of the outputs and the last state."""
+    length, rows, width = grads[0].shape
+    count = length * rows * width
+    works = workspace[: 4 * count].view(length, rows, 4 * width).unbind(0)
+    cells = workspace[4 * count : 5 * count].view(length, rows, width).unbind(0)
+    output = workspace[5 * count :].view(length, rows, width)
+    of_outputs = grads[0].unbind(0)
+    order = list(reversed(range(length))) if reverse else list(range(length))
+    to_hidden, to_cell = grads[1] + of_outputs[order[-1]], grads[2]
+    found: dict[int, Tensor] = {}
+    for t, before in zip(reversed(order), [*reversed(order[:-1]), None], strict=True):
+        cx = start[1] if before is None else cells[before]
+        found[t], to_cell, _ = run_name(
+            "_thnn_fused_lstm_cell_backward_impl", to_hidden, to_cell, cx, cells[t], works[t], False
+        )
+        if before is not None:
+            to_hidden = run_name("addmm", of_outputs[before], found[t], p.w_hh, 1, 1)
+    gates = stack(tuple([found[t] for t in range(length)]))
+    hidden = [start[0].unsqueeze(0), output[1:] if reverse else output[:-1]]
+    flat = gates.flatten(0, 1)
+    of_w_hh = flat.mT @ run_name("cat", tuple(hidden[::-1] if reverse else hidden), 0).flatten(0, 1)
+    biases = [] if p.b_ih is None else [flat.sum(0)] * 2
+    of_start = (found[order[0]] @ p.w_hh, to_cell)
+    return gates @ p.w_ih, of_start, [flat.mT @ x.flatten(0, 1), of_w_hh, *biases]
 
 
 # GRU.

@@ -8,6 +8,7 @@ from . import (  # noqa: F401
     activation,
     activation_elementwise,
     attention,
+    backend,
     collective,
     conv,
     creation,

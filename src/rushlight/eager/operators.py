@@ -7,7 +7,8 @@ from ..core.registry import Kind, OpDef
 # Composites that are one kernel when nobody is to see the operators that they consist of, beside those with a
 # derivative of their own, gradients, and operators over lists of tensors.
 _COMPOSITES = """
-_scaled_dot_product_attention_math adaptive_avg_pool2d batch_norm conv1d conv2d conv3d cosine_similarity
+_scaled_dot_product_attention_math _thnn_fused_lstm_cell _thnn_fused_lstm_cell_backward_impl
+adaptive_avg_pool2d batch_norm conv1d conv2d conv3d cosine_similarity
 cross_entropy_loss group_norm hstack instance_norm kl_div l1_loss layer_norm linear log_softmax.int matmul
 max_pool1d max_pool2d max_pool3d native_batch_norm nll_loss nll_loss_nd norm.ScalarOpt_dim outer rms_norm
 scaled_dot_product_attention softmax.int sort square std.dim tensordot upsample_bilinear2d upsample_bilinear2d.vec
@@ -24,7 +25,7 @@ OF_ONE_SIZE = frozenset(_OF_ONE_SIZE.split())
 
 
 # Operators whose code is so long that making it takes seconds.
-_TOO_LONG = "adaptive_max_pool"
+_TOO_LONG = ("adaptive_max_pool", "mkldnn_rnn_layer", "miopen_rnn", "_cudnn_rnn", "lstm_mps")
 
 
 def may_have_kernel(op: OpDef) -> bool:
