@@ -271,21 +271,21 @@ def _check_gradient(output: Tensor | GradientEdge, given: Tensor, batched: bool)
         if isinstance(output, Tensor)
         else output.node._meta[output.output_nr][:2]
     )
-    hint = (
-        " If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
-        "dimension; the others must be those of the output."
-        if batched
-        else ""
-    )
-    check(
-        tuple(given.shape[1:] if batched else given.shape) == expected,
-        f"Mismatch in shape: grad_output[0] has a shape of {given.shape} and output[0] has a shape of "
-        f"{Size(expected)}.{hint}",
-    )
-    check(
-        given.dtype.is_complex == dtype.is_complex,
-        "For complex Tensors, both grad_output and "
-        "output are required to have the same dtype. Mismatch in dtype: grad_output[0] has a dtype of "
-        f"{given.dtype} and output[0] has a dtype of {dtype}.",
-    )
+    if tuple(given.shape[1:] if batched else given.shape) != expected:
+        hint = (
+            " If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
+            "dimension; the others must be those of the output."
+            if batched
+            else ""
+        )
+        raise RuntimeError(
+            f"Mismatch in shape: grad_output[0] has a shape of {given.shape} and output[0] has a shape of "
+            f"{Size(expected)}.{hint}"
+        )
+    if given.dtype.is_complex != dtype.is_complex:
+        raise RuntimeError(
+            "For complex Tensors, both grad_output and "
+            "output are required to have the same dtype. Mismatch in dtype: grad_output[0] has a dtype of "
+            f"{given.dtype} and output[0] has a dtype of {dtype}."
+        )
     return dtype

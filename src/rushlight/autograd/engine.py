@@ -359,7 +359,14 @@ def _is_fresh(node: Node, grad: Tensor, grads: list[Any] | None, outputs: Any) -
         return False
     if grad._storage is not None or grad._base is not None:
         return False
-    return not any(grad is g for g in grads or ()) and sum(grad is o for o in outputs) <= 1
+    for given in grads or ():
+        if given is grad:
+            return False
+    count = 0
+    for output in outputs:
+        if output is grad:
+            count += 1
+    return count <= 1
 
 
 def blame(node: Node, grads: list[Any], wanted: Any) -> Any:

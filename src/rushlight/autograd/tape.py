@@ -25,7 +25,7 @@ from ..core.modes import MODES
 from ..core.quiet import quietly
 from ..core.registry import REGISTRY
 from ..core.shapes import contiguous_strides, is_dense
-from ..core.tensor import CPU, META, META_DEVICE, Tensor
+from ..core.tensor import CPU, META, META_DEVICE, Tensor, is_whole
 from ..core.tokens import contiguous_format
 
 Edge = tuple["Node", int]
@@ -255,6 +255,8 @@ def _in_order_of(variable: Tensor, grad: Tensor, owned: bool) -> Tensor:
     strided = variable._parts is None and grad._parts is None and not (variable.is_nested or grad.is_nested)
     if simple or not strided or variable.dtype is not grad.dtype:
         return _stripped(grad) if owned else call(_CLONE, (grad.detach(), None))
+    if is_whole(variable) and other is not None:
+        return call(_CLONE, (grad.detach(), contiguous_format))
     dense = is_dense(variable.shape, variable.strides())
     wanted = variable.strides() if dense else contiguous_strides(variable.shape)
     if all(a == b for a, b, n in zip(grad.strides(), wanted, variable.shape, strict=True) if n > 1):

@@ -13,7 +13,7 @@ from typing import Any
 from ..core.dispatch import run_name
 from ..core.tensor import Tensor
 from ..decompositions.normalization import normalized_dims, standardized_backward, wide
-from ..decompositions.normalization_batch import batch_norm_gradients, layout
+from ..decompositions.normalization_batch import layout
 from .declare import derivative
 
 
@@ -152,8 +152,8 @@ def batch_norm_backward(grads: Any, input: Tensor, mean: Tensor, invstd: Tensor,
                         needs: Any) -> tuple[Any, ...]:
     to_input = to_weight = to_bias = None
     if grads[0] is not None:
-        to_input, to_weight, to_bias = batch_norm_gradients(grads[0], input, weight, mean, invstd, True,
-                                                            needs)
+        to_input, to_weight, to_bias = run_name("native_batch_norm_backward", grads[0], input, weight, None,
+                                                None, mean, invstd, True, 0.0, tuple(needs))
     if needs[0]:
         shape = layout(input)[1]
         to_mean, to_invstd = (None if g is None else g.reshape(shape) for g in grads[1:3])
