@@ -36,6 +36,14 @@ def get_dir() -> str:
 
 
 def set_dir(d: str | os.PathLike[str]) -> None:
+    """Say where models are kept.
+
+    >>> before = rl.hub.get_dir()
+    >>> rl.hub.set_dir("models")
+    >>> rl.hub.get_dir()
+    'models'
+    >>> rl.hub.set_dir(before)
+    """
     global _directory
     _directory = os.path.expanduser(d)
 
@@ -51,7 +59,16 @@ def load(
     skip_validation: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """What the function `model` of the directory's hubconf.py returns. `source` must be "local"."""
+    """What the function `model` of the directory's hubconf.py returns. `source` must be "local".
+
+    >>> import pathlib, tempfile
+    >>> directory = tempfile.TemporaryDirectory()
+    >>> program = "def three(): 'The number three.'; return 3"
+    >>> _ = pathlib.Path(directory.name, "hubconf.py").write_text(program)
+    >>> rl.hub.load(directory.name, "three", source="local")
+    3
+    >>> directory.cleanup()
+    """
     _check_source(source)
     with _repository(repo_or_dir) as module:
         return _entry(module, model)(*args, **kwargs)
@@ -64,7 +81,16 @@ def list(
     trust_repo: Any = None,
     verbose: bool = True,
 ) -> Any:
-    """The names of the functions of a directory's hubconf.py."""
+    """The names of the functions of a directory's hubconf.py.
+
+    >>> import pathlib, tempfile
+    >>> directory = tempfile.TemporaryDirectory()
+    >>> program = "def three(): 'The number three.'; return 3"
+    >>> _ = pathlib.Path(directory.name, "hubconf.py").write_text(program)
+    >>> rl.hub.list(directory.name)
+    ['three']
+    >>> directory.cleanup()
+    """
     _check_source("local" if os.path.isdir(github) else "github")
     with _repository(github) as module:
         return [name for name in dir(module) if callable(getattr(module, name)) and not name.startswith("_")]
@@ -77,7 +103,16 @@ def help(
     skip_validation: bool = False,
     trust_repo: Any = None,
 ) -> str | None:
-    """The documentation of a function of a directory's hubconf.py."""
+    """The documentation of a function of a directory's hubconf.py.
+
+    >>> import pathlib, tempfile
+    >>> directory = tempfile.TemporaryDirectory()
+    >>> program = "def three(): 'The number three.'; return 3"
+    >>> _ = pathlib.Path(directory.name, "hubconf.py").write_text(program)
+    >>> rl.hub.help(directory.name, "three")
+    'The number three.'
+    >>> directory.cleanup()
+    """
     _check_source("local" if os.path.isdir(github) else "github")
     with _repository(github) as module:
         return _entry(module, model).__doc__
@@ -142,10 +177,20 @@ def _refuse(name: str, url: str) -> NoReturn:
 
 
 def load_state_dict_from_url(url: str, *args: Any, **kwargs: Any) -> Any:
-    """Not available: read a file with `load`."""
+    """Not available: read a file with `load`.
+
+    >>> rl.hub.load_state_dict_from_url("https://example.org/model.pt")
+    Traceback (most recent call last):
+    NotImplementedError: torch.hub.load_state_dict_from_url: nothing is fetched over the network. ...
+    """
     _refuse("load_state_dict_from_url", url)
 
 
 def download_url_to_file(url: str, *args: Any, **kwargs: Any) -> Any:
-    """Not available: nothing is fetched over the network."""
+    """Not available: nothing is fetched over the network.
+
+    >>> rl.hub.download_url_to_file("https://example.org/model.pt", "model.pt")
+    Traceback (most recent call last):
+    NotImplementedError: torch.hub.download_url_to_file: nothing is fetched over the network. ...
+    """
     _refuse("download_url_to_file", url)

@@ -456,7 +456,15 @@ def register_fake(
 def impl_abstract(
     qualname: Any, func: Callable[..., Any] | None = None, *, lib: Library | None = None, _stacklevel: int = 1
 ) -> Any:
-    """The former name of `register_fake`."""
+    """The former name of `register_fake`.
+
+    >>> @rl.library.custom_op("docs::sixth", mutates_args=())
+    ... def sixth(x: rl.Tensor) -> rl.Tensor:
+    ...     return x / 6
+    >>> _ = rl.library.impl_abstract("docs::sixth", rl.empty_like)
+    >>> sixth(rl.empty(2, 3, device="meta")).shape
+    rushlight.Size([2, 3])
+    """
     return register_fake(qualname, func, lib=lib)
 
 

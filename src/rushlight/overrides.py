@@ -62,12 +62,33 @@ def has_torch_function_variadic(*args: Any) -> bool:
 def handle_torch_function(
     public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
 ) -> Any:
-    """What the arguments make of `public_api(*args, **kwargs)`."""
+    """What the arguments make of `public_api(*args, **kwargs)`.
+
+    >>> class Length:
+    ...     @classmethod
+    ...     def __torch_function__(cls, func, types, args=(), kwargs=None):
+    ...         return f"{func.__name__} of a length"
+    >>> def twice(x):
+    ...     return rl.overrides.handle_torch_function(twice, (x,), x)
+    >>> twice(Length())
+    'twice of a length'
+    """
     return ask(public_api, overriding_types(relevant_args), args, kwargs)
 
 
 def wrap_torch_function(dispatcher: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A decorator for functions of one's own: `dispatcher(*args)` names the arguments that are asked."""
+    """A decorator for functions of one's own: `dispatcher(*args)` names the arguments that are asked.
+
+    >>> class Length:
+    ...     @classmethod
+    ...     def __torch_function__(cls, func, types, args=(), kwargs=None):
+    ...         return f"{func.__name__} of a length"
+    >>> @rl.overrides.wrap_torch_function(lambda x: (x,))
+    ... def twice(x):
+    ...     return 2 * x
+    >>> twice(3), twice(Length())
+    (6, 'twice of a length')
+    """
 
     def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
@@ -85,7 +106,16 @@ def wrap_torch_function(dispatcher: Callable[..., Any]) -> Callable[[Callable[..
 def redispatch_function(
     func: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None
 ) -> Any:
-    """`func(*args, **kwargs)` without asking about it; functions that it calls ask again."""
+    """`func(*args, **kwargs)` without asking about it; functions that it calls ask again.
+
+    >>> class Loud(rl.Tensor):
+    ...     @classmethod
+    ...     def __torch_function__(cls, func, types, args=(), kwargs=None):
+    ...         print(func.__name__)
+    ...         return rl.overrides.redispatch_function(func, types, args, kwargs)
+    >>> _ = rl.add(rl.ones(2).as_subclass(Loud), 1)
+    add
+    """
     before, MODES.plain = MODES.plain, ONCE
     try:
         return func(*args, **(kwargs or {}))
@@ -95,7 +125,20 @@ def redispatch_function(
 
 @contextmanager
 def enable_reentrant_dispatch() -> Iterator[None]:
-    """Inside of `__torch_dispatch__`: operators are recorded by autograd again, as they are outside."""
+    """Inside of `__torch_dispatch__`: operators are recorded by autograd again, as they are outside.
+
+    >>> from rushlight.utils._python_dispatch import TorchDispatchMode
+    >>> class Slope(TorchDispatchMode):
+    ...     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    ...         with rl.overrides.enable_reentrant_dispatch():
+    ...             x = args[0].detach().requires_grad_()
+    ...             return rl.autograd.grad(func(x).sum(), x)[0]
+    >>> x = rl.zeros(2)
+    >>> with Slope():
+    ...     y = rl.sin(x)
+    >>> y
+    tensor([1., 1.])
+    """
     saved = MODES.silent, MODES.forward_grad, MODES.below
     MODES.silent, MODES.forward_grad, MODES.below = MODES.silent - {None}, True, False
     try:

@@ -46,7 +46,14 @@ GAP = 2e3  # nanoseconds between tasks of one kernel that are one event
 
 
 class ProfilerActivity(Enum):
-    """What is measured: the processor."""
+    """What is measured: the processor.
+
+    >>> from rushlight.profiler import ProfilerActivity, profile
+    >>> with profile(activities=[ProfilerActivity.CPU]) as prof:
+    ...     _ = rl.ones(3).exp()
+    >>> [event.key for event in prof.key_averages()]
+    ['aten::ones', 'aten::exp']
+    """
 
     CPU = 0
     XPU = 1
@@ -55,7 +62,12 @@ class ProfilerActivity(Enum):
 
 
 class ProfilerAction(Enum):
-    """What the profiler does in a step."""
+    """What the profiler does in a step.
+
+    >>> from rushlight.profiler import ProfilerAction, schedule
+    >>> schedule(wait=1, warmup=1, active=1)(0) is ProfilerAction.NONE
+    True
+    """
 
     NONE = 0
     WARMUP = 1
@@ -82,6 +94,10 @@ def schedule(
     """In each cycle `wait` steps nothing, `warmup` steps as if, `active` steps measured, `repeat` times.
 
     `skip_first` steps come before the first cycle, which does not wait if `skip_first_wait` is not 0.
+
+    >>> chosen = rl.profiler.schedule(wait=1, warmup=1, active=2)
+    >>> [chosen(step).name for step in range(4)]
+    ['NONE', 'WARMUP', 'RECORD', 'RECORD_AND_SAVE']
     """
     if min(wait, warmup, active, repeat, skip_first) < 0 or active == 0:
         raise AssertionError("Invalid profiler schedule arguments")
@@ -108,7 +124,16 @@ def schedule(
 def tensorboard_trace_handler(
     dir_name: str, worker_name: str | None = None, use_gzip: bool = False
 ) -> Callable[[Any], None]:
-    """What writes the trace of each cycle to a file of its own in a directory, for `on_trace_ready`."""
+    """What writes the trace of each cycle to a file of its own in a directory, for `on_trace_ready`.
+
+    >>> import pathlib, tempfile
+    >>> from rushlight.profiler import profile, tensorboard_trace_handler
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     with profile(on_trace_ready=tensorboard_trace_handler(directory, "first")):
+    ...         _ = rl.ones(3) + 1
+    ...     [path.suffixes[-2:] for path in pathlib.Path(directory).iterdir()]
+    [['.trace', '.json']]
+    """
 
     def write(prof: profile) -> None:
         Path(dir_name).mkdir(parents=True, exist_ok=True)
@@ -124,6 +149,15 @@ class profile:
 
     `record_shapes`, `profile_memory`, `with_stack` and `with_flops` add to events what they say; `acc_events`
     keeps the events of all cycles of a schedule.
+
+    >>> from rushlight.profiler import profile
+    >>> with profile(record_shapes=True) as prof:
+    ...     _ = rl.ones(3, 4) @ rl.ones(4, 2)
+    >>> [(event.key, event.input_shapes) for event in prof.key_averages(group_by_input_shape=True)][-1]
+    ('aten::mm', [[3, 4], [4, 2]])
+    >>> table = prof.key_averages().table(sort_by="self_cpu_time_total", row_limit=10)
+    >>> "Self CPU %" in table and "aten::mm" in table
+    True
     """
 
     def __init__(

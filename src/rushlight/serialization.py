@@ -99,7 +99,13 @@ def get_default_load_endianness() -> LoadEndianness | None:
 
 
 def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
-    """Say in which byte order files without a mark have their numbers; None is little."""
+    """Say in which byte order files without a mark have their numbers; None is little.
+
+    >>> rl.serialization.set_default_load_endianness(rl.serialization.LoadEndianness.BIG)
+    >>> rl.serialization.get_default_load_endianness().name
+    'BIG'
+    >>> rl.serialization.set_default_load_endianness(None)
+    """
     if endianness is not None and not isinstance(endianness, LoadEndianness):
         raise TypeError("Invalid argument type in function set_default_load_endianness")
     _endianness[0] = endianness
@@ -118,6 +124,11 @@ class set_default_mmap_options:
     """Say whether writes to tensors of `load(mmap=True)` reach the file (MAP_SHARED) or not (MAP_PRIVATE).
 
     Also a context manager, which restores what was.
+
+    >>> import mmap
+    >>> with rl.serialization.set_default_mmap_options(mmap.MAP_SHARED):
+    ...     rl.serialization.get_default_mmap_options() == mmap.MAP_SHARED
+    True
     """
 
     def __init__(self, flags: int) -> None:
@@ -375,7 +386,15 @@ def _tree(text: str) -> Any:
 
 
 def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
-    """The names in a zip archive that `load` would refuse; nothing of the file is executed."""
+    """The names in a zip archive that `load` would refuse; nothing of the file is executed.
+
+    >>> import fractions, io
+    >>> file = io.BytesIO()
+    >>> rl.save({"weight": rl.ones(2), "scale": fractions.Fraction(1, 2)}, file)
+    >>> _ = file.seek(0)
+    >>> rl.serialization.get_unsafe_globals_in_checkpoint(file)
+    ['fractions.Fraction']
+    """
     if isinstance(f, str | bytes | os.PathLike):
         with open(f, "rb") as file:
             return unsafe_names(file)
@@ -393,6 +412,12 @@ def register_package(priority: int, tagger: Tagger, deserializer: Deserializer) 
     """Say how storages are tagged when they are saved, and where tagged ones go when they are loaded.
 
     Lower priorities are asked first. A tagger gives a tag or None, a deserializer a storage or None.
+
+    >>> def restore(storage, location):
+    ...     return storage if location == "attic" else None
+    >>> rl.serialization.register_package(30, lambda storage: None, restore)
+    >>> rl.serialization.default_restore_location(rl.ones(2).untyped_storage(), "attic").nbytes()
+    8
     """
     _packages.append((priority, tagger, deserializer))
     _packages.sort(key=lambda package: package[0])
@@ -434,7 +459,11 @@ def location_tag(storage: Any) -> str:
 
 
 def default_restore_location(storage: Any, location: str) -> Any:
-    """A storage at the place that a file names."""
+    """A storage at the place that a file names.
+
+    >>> rl.serialization.default_restore_location(rl.ones(2).untyped_storage(), "cpu").nbytes()
+    8
+    """
     for _, _, deserializer in _packages:
         result = deserializer(storage, location)
         if result is not None:

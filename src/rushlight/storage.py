@@ -187,7 +187,14 @@ def from_file(
     device: Any = None,
     pin_memory: bool = False,
 ) -> Tensor:
-    """A 1-D tensor of `size` numbers in a file; with `shared` writes reach the file."""
+    """A 1-D tensor of `size` numbers in a file; with `shared` writes reach the file.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     _ = rl.from_file(file.name, shared=True, size=3).copy_(rl.arange(3.0))
+    ...     np.fromfile(file.name, np.float32)
+    array([0., 1., 2.], dtype=float32)
+    """
     check(storage_device(device).type == "cpu", "from_file: a file can only be mapped on the cpu")
     dtype = dtypes.get_default_dtype() if dtype is None else dtype
     memory = UntypedStorage.from_file(filename, bool(shared), (size or 0) * dtype.itemsize)

@@ -225,6 +225,13 @@ def substitute_in_graph(
     PyTorch reads a program's bytecode, and needs a Python form of functions that have none. Here a program runs
     when it is captured, and functions without bytecode run with it: there is nothing to substitute, and whether
     calls of it may be folded (`can_constant_fold_through`) makes no difference.
+
+    >>> import operator
+    >>> @rl.compiler.substitute_in_graph(operator.indexOf, skip_signature_check=True)
+    ... def index_of(sequence, x):
+    ...     return list(sequence).index(x)
+    >>> index_of([2, 3], 3)
+    1
     """
     check(
         callable(original_fn),

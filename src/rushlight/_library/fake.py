@@ -39,5 +39,15 @@ _context = FakeImplCtx()
 
 
 def get_ctx() -> FakeImplCtx:
-    """The context of the fake kernel that runs."""
+    """The context of the fake kernel that runs.
+
+    >>> @rl.library.custom_op("docs::places", mutates_args=())
+    ... def places(x: rl.Tensor) -> rl.Tensor:
+    ...     return x.nonzero()
+    >>> @places.register_fake
+    ... def _(x):
+    ...     return x.new_empty((rl.library.get_ctx().new_dynamic_size(), x.ndim), dtype=rl.int64)
+    >>> places(rl.tensor([0, 3]))
+    tensor([[1]])
+    """
     return _context

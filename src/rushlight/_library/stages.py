@@ -143,7 +143,22 @@ def register_torch_dispatch(
     op: Any, torch_dispatch_class: Any, func: Callable[..., Any] | None = None, /, *, lib: Any = None
 ) -> Any:
     """What a class or mode with `__torch_dispatch__` does with one operator: func(cls or mode, func, types,
-    args, kwargs)."""
+    args, kwargs).
+
+    >>> from rushlight.utils._python_dispatch import TorchDispatchMode
+    >>> class Watch(TorchDispatchMode):
+    ...     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    ...         return func(*args, **(kwargs or {}))
+    >>> @rl.library.custom_op("docs::seventh", mutates_args=())
+    ... def seventh(x: rl.Tensor) -> rl.Tensor:
+    ...     return x / 7
+    >>> @rl.library.register_torch_dispatch("docs::seventh", Watch)
+    ... def _(mode, func, types, args, kwargs):
+    ...     return func(*args) + 1
+    >>> with Watch():
+    ...     seventh(rl.tensor([7.0]))
+    tensor([2.])
+    """
     if func is None:
         return lambda function: register_torch_dispatch(op, torch_dispatch_class, function, lib=lib)
     place = (operators.find(op).op, torch_dispatch_class)

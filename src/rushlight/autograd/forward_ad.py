@@ -13,6 +13,15 @@ from ..core.tensor import Tensor
 from .forward import Level, set_tangent, tangent_of
 from .grad_mode import Mode
 
+__all__ = [
+    "UnpackedDualTensor",
+    "dual_level",
+    "enter_dual_level",
+    "exit_dual_level",
+    "make_dual",
+    "unpack_dual",
+]
+
 UnpackedDualTensor = namedtuple("UnpackedDualTensor", ["primal", "tangent"])
 UnpackedDualTensor.__doc__ = """What `unpack_dual` gives: a tensor, and its tangent if it has one.
 

@@ -84,7 +84,12 @@ class TorchFunctionMode:
 
 
 class BaseTorchFunctionMode(TorchFunctionMode):
-    """The mode that changes nothing."""
+    """The mode that changes nothing.
+
+    >>> with rl.overrides.BaseTorchFunctionMode():
+    ...     rl.ones(2) + 1
+    tensor([2., 2.])
+    """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return func(*args, **(kwargs or {}))

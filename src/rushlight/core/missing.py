@@ -14,7 +14,11 @@ def missing_class(module: str, name: str, why: str) -> type:
     def refuse(cls: type, *args: Any, **kwargs: Any) -> NoReturn:
         raise NotImplementedError(f"torch.{module}.{name} is not available: {why}")
 
-    fields = {"__new__": refuse, "__module__": f"rushlight.{module}", "__doc__": f"Not available: {why}."}
+    fields = {
+        "__new__": refuse,
+        "__module__": f"rushlight.{module}",
+        "__doc__": _docstring(module, name, why),
+    }
     return type(name, (), fields)
 
 
@@ -25,5 +29,12 @@ def missing_function(module: str, name: str, why: str) -> Callable[..., NoReturn
         raise NotImplementedError(f"torch.{module}.{name} is not available: {why}")
 
     refuse.__name__ = refuse.__qualname__ = name
-    refuse.__module__, refuse.__doc__ = f"rushlight.{module}", f"Not available: {why}."
+    refuse.__module__, refuse.__doc__ = f"rushlight.{module}", _docstring(module, name, why)
     return refuse
+
+
+def _docstring(module: str, name: str, why: str) -> str:
+    return (
+        f"Not available: {why}.\n\n>>> rl.{module}.{name}()\nTraceback (most recent call last):\n"
+        f"NotImplementedError: torch.{module}.{name} is not available: {why}\n"
+    )

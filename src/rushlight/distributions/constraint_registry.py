@@ -45,7 +45,24 @@ class ConstraintRegistry:
 
 
 biject_to = ConstraintRegistry()
+biject_to.__doc__ = """A transform from the reals to a constraint, one to one and with a determinant.
+
+`biject_to.register(MyConstraint, make)` adds one for constraints of another class.
+
+>>> positive = rl.distributions.biject_to(rl.distributions.constraints.positive)
+>>> positive(rl.zeros(2))
+tensor([1., 1.])
+>>> positive.inv(rl.ones(2))
+tensor([0., 0.])
+"""
 transform_to = ConstraintRegistry()
+transform_to.__doc__ = """A transform from the reals to a constraint that suits optimizers, not always one to one.
+
+`transform_to.register(MyConstraint, make)` adds one for constraints of another class.
+
+>>> rl.distributions.transform_to(rl.distributions.constraints.simplex)(rl.zeros(4))
+tensor([0.2500, 0.2500, 0.2500, 0.2500])
+"""
 
 
 def _into_interval(constraint: Any) -> Transform:

@@ -69,7 +69,17 @@ export_for_training = export
 
 
 def register_dataclass(cls: type, *, serialized_type_name: str | None = None) -> None:
-    """Have objects of a data class be arguments and results of exported modules: containers of their fields."""
+    """Have objects of a data class be arguments and results of exported modules: containers of their fields.
+
+    >>> from dataclasses import make_dataclass
+    >>> Pair = make_dataclass("Pair", ["left", "right"])
+    >>> rl.export.register_dataclass(Pair)
+    >>> class Add(nn.Module):
+    ...     def forward(self, pair):
+    ...         return pair.left + pair.right
+    >>> rl.export.export(Add(), (Pair(rl.ones(1), rl.ones(1)),)).module()(Pair(rl.ones(1), rl.ones(1)))
+    tensor([2.])
+    """
     if not dataclasses.is_dataclass(cls):
         raise AssertionError(f"Only dataclasses can be registered with this function: {cls}")
     names = tuple(field.name for field in dataclasses.fields(cls) if field.init)

@@ -36,7 +36,13 @@ _INPLACE = {
 
 @dataclass(frozen=True)
 class PythonCode:
-    """Source of a function `forward`, and what it refers to."""
+    """Source of a function `forward`, and what it refers to.
+
+    >>> print(rl.fx.symbolic_trace(lambda x: x + 1).graph.python_code("self").src.strip())
+    def forward(self, x):
+        add = x + 1;  x = None
+        return add
+    """
 
     src: str
     globals: dict[str, Any]

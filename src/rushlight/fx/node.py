@@ -52,7 +52,12 @@ def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
 
 
 def map_arg(a: Any, fn: Callable[[Node], Any]) -> Any:
-    """`a` with each node in it replaced."""
+    """`a` with each node in it replaced.
+
+    >>> node = next(iter(rl.fx.symbolic_trace(lambda x: x).graph.nodes))
+    >>> rl.fx.map_arg((node, 2, [node]), lambda node: node.name)
+    ('x', 2, ['x'])
+    """
     check(callable(fn), "torch.fx.map_arg(a, fn): fn must be a callable", AssertionError)
     return map_aggregate(a, lambda part: fn(part) if isinstance(part, Node) else part)
 

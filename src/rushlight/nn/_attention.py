@@ -47,6 +47,14 @@ def multi_head_attention_forward(
     """Attention of `num_heads` heads over (length, batch, size) tensors, or (length, size) without a batch.
 
     Returns the output and, if `need_weights`, the weights, averaged over heads unless told otherwise.
+
+    >>> x, project = rl.eye(2), rl.eye(2).repeat(3, 1)
+    >>> output, weights = F.multi_head_attention_forward(
+    ...     x, x, x, 2, 1, project, None, None, None, False, 0.0, rl.eye(2), None
+    ... )
+    >>> weights
+    tensor([[0.6698, 0.3302],
+            [0.3302, 0.6698]])
     """
     batched = _check_ranks(query, key, value, key_padding_mask, attn_mask, num_heads)
     if not batched:

@@ -94,7 +94,13 @@ def scaled_mm(
     use_fast_accum: bool = False,
 ) -> Tensor:
     """The product of two matrices, each times its scale: one for all of it, or one for each row of `mat_a`
-    and each column of `mat_b`."""
+    and each column of `mat_b`.
+
+    >>> whole = F.ScalingType.TensorWise
+    >>> a, b = rl.eye(16).to(rl.float8_e4m3fn), rl.ones(16, 16).to(rl.float8_e4m3fn).t()
+    >>> F.scaled_mm(a, b, rl.tensor(2.0), whole, rl.tensor(3.0), whole, output_dtype=rl.float32)[0, :4]
+    tensor([6., 6., 6., 6.])
+    """
     for order in (swizzle_a, swizzle_b):
         first = order[0] if isinstance(order, list | tuple) and order else order
         check(not first, "scaled_mm: scales in swizzled order are not supported on CPU", NotImplementedError)
@@ -118,7 +124,14 @@ def scaled_grouped_mm(
     contraction_dim: list[int] | tuple[int, ...] = (),
     use_fast_accum: bool = False,
 ) -> Tensor:
-    """PyTorch has it on GPUs alone."""
+    """PyTorch has it on GPUs alone.
+
+    >>> whole = F.ScalingType.TensorWise
+    >>> x = rl.ones(2, 2)
+    >>> F.scaled_grouped_mm(x, x, rl.tensor(1.0), whole, rl.tensor(1.0), whole)
+    Traceback (most recent call last):
+    NotImplementedError: scaled_grouped_mm is not supported on CPU; scale the operands and use grouped_mm
+    """
     raise NotImplementedError(
         "scaled_grouped_mm is not supported on CPU; scale the operands and use grouped_mm"
     )

@@ -19,7 +19,17 @@ def swap_in_optimizer_params_and_state(
     optimizer: Optimizer, swapin_parameters: dict[str, Tensor], swapin_optim_state: dict[str, Any]
 ) -> Iterator[None]:
     """A region in which `optimizer` has these parameters, in its order, and the state and options of a state
-    dict. Its own are back afterwards; tensors of the given state that it writes in place stay written."""
+    dict. Its own are back afterwards; tensors of the given state that it writes in place stay written.
+
+    >>> model, other = nn.Linear(1, 1, bias=False), {"weight": rl.ones(1, 1, requires_grad=True)}
+    >>> optimizer = rl.optim.SGD(model.parameters(), lr=0.5)
+    >>> state = optimizer.state_dict()
+    >>> with rl.optim.swap_in_optimizer_params_and_state(optimizer, other, state):
+    ...     other["weight"].grad = rl.ones(1, 1)
+    ...     optimizer.step()
+    >>> other["weight"]
+    tensor([[0.5000]], requires_grad=True)
+    """
     packed, states = swapin_optim_state["param_groups"], swapin_optim_state["state"]
     groups = optimizer.param_groups
     sizes, others = ([len(group["params"]) for group in each] for each in (groups, packed))

@@ -23,11 +23,18 @@ def __getattr__(name: str) -> Any:
 
 
 class OracleMissing(ImportError):
-    """PyTorch, or something its test database needs, is not installed."""
+    """PyTorch, or something its test database needs, is not installed.
+
+    >>> issubclass(rl.testing.OracleMissing, ImportError)
+    True
+    """
 
 
 def require_oracle() -> None:
-    """Raise OracleMissing, with the command that helps, unless the test extra is installed."""
+    """Raise OracleMissing, with the command that helps, unless the test extra is installed.
+
+    >>> rl.testing.require_oracle()
+    """
     missing = [name for name in ("torch", "expecttest") if importlib.util.find_spec(name) is None]
     if missing:
         raise OracleMissing(

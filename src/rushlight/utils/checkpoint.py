@@ -185,7 +185,13 @@ def checkpoint(
 
 
 class CheckpointFunction(Function):
-    """The part as a custom function: it keeps its inputs and runs again in backward."""
+    """The part as a custom function: it keeps its inputs and runs again in backward.
+
+    >>> x = rl.tensor([3.0], requires_grad=True)
+    >>> rl.utils.checkpoint.CheckpointFunction.apply(lambda x: x * x, True, x).backward()
+    >>> x.grad
+    tensor([6.])
+    """
 
     @staticmethod
     def forward(ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:

@@ -37,7 +37,13 @@ INT32, FLOAT32 = DTYPES["int32"], DTYPES["float32"]
 
 
 class FlexKernelOptions(TypedDict, total=False):
-    """Options of GPU kernels; accepted, and without effect."""
+    """Options of GPU kernels; accepted, and without effect.
+
+    >>> attention = rl.nn.attention.flex_attention
+    >>> q = rl.ones(1, 1, 2, 4)
+    >>> attention.flex_attention(q, q, q, kernel_options=attention.FlexKernelOptions(BLOCK_M=64)).sum()
+    tensor(8.)
+    """
 
     num_warps: int
     num_stages: int

@@ -12,7 +12,13 @@ __all__ = ["LinearCrossEntropyOptions"]
 
 @dataclasses.dataclass(slots=True, frozen=True)
 class LinearCrossEntropyOptions:
-    """How the logits are cut into chunks of rows, and in which dtype they are accumulated."""
+    """How the logits are cut into chunks of rows, and in which dtype they are accumulated.
+
+    >>> options = nn.LinearCrossEntropyOptions(batch_chunk_size=2, acc_policy="accurate")
+    >>> x, weight, target = rl.ones(4, 3), rl.eye(3), rl.tensor([0, 1, 2, 0])
+    >>> F.linear_cross_entropy(x, weight, target, options=options)
+    tensor(1.0986)
+    """
 
     allow_retain_graph: bool = False
     batch_chunk_size: int | None = None

@@ -220,7 +220,13 @@ class CrossEntropyLoss(_WeightedLoss):
 
 
 class LinearCrossEntropyLoss(_WeightedLoss):
-    """The cross entropy of a linear layer, whose logits need not be kept."""
+    """The cross entropy of a linear layer, whose logits need not be kept.
+
+    >>> loss = nn.LinearCrossEntropyLoss(4, 3)
+    >>> x, target = rl.ones(2, 4), rl.tensor([0, 2])
+    >>> bool(loss(x, target).isclose(F.cross_entropy(loss.linear(x), target)))
+    True
+    """
 
     options: Any
 

@@ -34,6 +34,15 @@ class DistributedDataParallel(Module, Joinable):
     Buckets of `bucket_cap_mb` are reduced while the backward pass runs, the first of 1 MB. With
     `gradient_as_bucket_view`, gradients are views of the buckets, which saves a copy of them. Parameters that
     take no part in the loss need `find_unused_parameters`, or `static_graph` if they are always the same ones.
+
+    Each process runs this; `rushlight launch -n 4 program.py` starts four.
+
+    >>> rl.distributed.init_process_group()
+    >>> model = nn.parallel.DistributedDataParallel(nn.Linear(2, 1, bias=False))
+    >>> model(rl.tensor([[1.0, 3.0]])).sum().backward()
+    >>> model.module.weight.grad
+    tensor([[1., 3.]])
+    >>> rl.distributed.destroy_process_group()
     """
 
     def __init__(

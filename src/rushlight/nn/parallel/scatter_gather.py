@@ -16,7 +16,11 @@ def _is_namedtuple(obj: Any) -> bool:
 
 
 def scatter(inputs: Any, target_gpus: Any, dim: int = 0) -> list[Any]:
-    """The inputs, for the one device."""
+    """The inputs, for the one device.
+
+    >>> nn.parallel.scatter(rl.arange(2), ["cpu"])
+    [tensor([0, 1])]
+    """
     _check(target_gpus)
     return [inputs]
 
@@ -29,7 +33,11 @@ def scatter_kwargs(
 
 
 def gather(outputs: Any, target_device: Any, dim: int = 0) -> Any:
-    """What the one device has made."""
+    """What the one device has made.
+
+    >>> nn.parallel.gather([rl.arange(2)], "cpu")
+    tensor([0, 1])
+    """
     _check(outputs)
     return outputs[0]
 
