@@ -85,6 +85,70 @@ def test_ctrl_c_while_kernels_are_made(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
 
 
+def test_threads_while_kernels_are_made(tmp_path: Path) -> None:
+    done = run(
+        """
+        import threading
+        def results():
+            return [float(f(x).sum()) for f in (rl.exp, rl.tanh, rl.sin, rl.erf, rl.sigmoid)]
+        with rl.eager.use("reference"):
+            expected = results()
+        wrong = []
+        def loop():
+            for _ in range(40):
+                found = results()
+                if not all(abs(a - b) < 1e-2 for a, b in zip(expected, found)):
+                    wrong.append(found)
+        threads = [threading.Thread(target=loop) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert worker.wait(200)
+        loop()
+        assert any(c.natives for c in calls._calls.values())
+        print(wrong)
+        """,
+        tmp_path,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_fork_while_a_step_is_compiled(tmp_path: Path) -> None:
+    """The programs of an optimizer come in the background; a child makes its own, with the same steps."""
+    done = run(
+        """
+        from rushlight.optim import _native
+        _native.WORTH = 0.0
+        def train(steps, param, optimizer):
+            for _ in range(steps):
+                param.grad = param.detach() * 0.5
+                optimizer.step()
+        def start():
+            param = rl.nn.Parameter(rl.linspace(-1, 1, 30).view(5, 6))
+            return param, rl.optim.Adam([param], lr=0.1)
+        with rl.eager.use("reference"):
+            expected, optimizer = start()
+            train(9, expected, optimizer)
+        param, optimizer = start()
+        train(3, param, optimizer)
+        child = os.fork()
+        train(3, param, optimizer)
+        assert worker.wait(200)
+        train(3, param, optimizer)
+        assert [k._program is not None for k in optimizer._native._kinds.values()] == [True]
+        rl.testing.assert_close(param, expected)
+        if child == 0:
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        print("both")
+        """,
+        tmp_path,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "both\n", "")
+
+
 def test_modes_of_the_environment(tmp_path: Path) -> None:
     program = """
 import rushlight as rl
