@@ -17,9 +17,11 @@ upsample_nearest2d.vec var.dim vstack
 COMPOSITES = frozenset(_COMPOSITES.split())
 
 # Operators whose kernels are made for one set of sizes. With sizes that change, dividing indices by them takes
-# longer than all else in gradients of pooling, and proving where windows end takes long in convolutions.
+# longer than all else in gradients of pooling and in gates of cells, and proving where windows end takes long in
+# convolutions.
 _OF_ONE_SIZE = """
-_max_pool2d_gradient _max_pool3d_gradient conv1d conv2d conv3d convolution convolution_backward
+_max_pool2d_gradient _max_pool3d_gradient _thnn_fused_lstm_cell _thnn_fused_lstm_cell_backward_impl
+conv1d conv2d conv3d convolution convolution_backward
 """
 OF_ONE_SIZE = frozenset(_OF_ONE_SIZE.split())
 
