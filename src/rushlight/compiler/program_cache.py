@@ -59,8 +59,8 @@ def _text(graph: Graph) -> str:
     for node in graph.nodes:
         if _is_lowered_by_program(node.op):
             raise _NoText
-        outputs = ", ".join(f"{names[v]} {_described(v, known)}" for v in node.outputs)
-        arguments = ", ".join(_argument(a, names) for a in node.args)
+        outputs = ", ".join([f"{names[v]} {_described(v, known)}" for v in node.outputs])
+        arguments = ", ".join([_argument(a, names) for a in node.args])
         lines.append(f"{outputs} = {node.op.name}({arguments}) {node.returns_list}")
     lines.append(" ".join(names[v] for v in graph.outputs))
     lines.append(f"updates {sorted(graph.updates.items())}")
@@ -93,12 +93,15 @@ def _described(value: Value, known: dict[int, str]) -> str:
 
 
 def _argument(argument: Any, names: dict[Value, str]) -> str:
-    if isinstance(argument, Value):
+    kind = type(argument)
+    if kind is Value:
         return names[argument]
+    if kind is int:
+        return f"int {argument}"
     if argument is None or isinstance(argument, bool | int | float | complex | str):
         return f"{type(argument).__name__} {argument!r}"
     if isinstance(argument, tuple | list):
-        return f"[{', '.join(_argument(a, names) for a in argument)}]"
+        return f"[{', '.join([_argument(a, names) for a in argument])}]"
     if isinstance(argument, DType):
         return f"dtype {argument.name}"
     if isinstance(argument, _TOKENS):

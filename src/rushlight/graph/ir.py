@@ -169,6 +169,9 @@ def map_values(argument: Any, function: Callable[[Value], Any]) -> Any:
     return argument
 
 
+_PLAIN = frozenset((Value, int, float, bool, type(None), str))  # most arguments, in which there is no size
+
+
 def changing_sizes(graph: Graph) -> Iterator[SymInt]:
     """The sizes that change among the shapes, strides, offsets and arguments of a graph."""
     seen: set[int] = set()  # by identity: values of equal layers share their specs
@@ -184,7 +187,10 @@ def changing_sizes(graph: Graph) -> Iterator[SymInt]:
                     yield size
     for node in graph.nodes:
         for argument in node.args:
-            if type(argument) is SymInt:
+            kind = type(argument)
+            if kind in _PLAIN:
+                continue
+            if kind is SymInt:
                 yield argument
             elif isinstance(argument, (tuple, list)) and id(argument) not in seen:
                 seen.add(id(argument))

@@ -165,7 +165,8 @@ class _Unfolding:
         """A unit on the buffers of an instance."""
         names: dict[Buffer, Buffer] = {}
         for old, place in zip(self.found.items[instance.item].uses, instance.uses, strict=True):
-            if names.setdefault(old, self._buffer(place)) is not self._buffer(place):
+            new = self._buffer(place)
+            if names.setdefault(old, new) is not new:
                 raise _Apart
         names = {old: new for old, new in names.items() if old is not new}
         return Repeated(unit, names, number) if names else unit

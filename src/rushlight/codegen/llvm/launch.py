@@ -62,6 +62,8 @@ class Kernels:
         self.reports = reports
         self.records = Records(module, program.target, sized=SIZES in slots)
         self._functions: dict[str, Any] = {}
+        self._buffers: dict[str, list[Buffer]] = {}  # that a nest takes, by the name of its plan
+        self.epilogues: dict[str, tuple[Any, list[Buffer]]] = {}  # of products, by the names of their plans
         self.uses: dict[
             str, dict[str, None]
         ] = {}  # the functions of each kernel, for people who look for them
@@ -74,7 +76,9 @@ class Kernels:
     def task(self, plan: NestPlan) -> Task:
         """The task of a nest; adds its function to the module unless an equal nest has done so."""
         code, target = self.program.code_of[plan.name], self.program.target
-        buffers = outside_buffers(plan.nest, sized=SIZES in self.slots)
+        buffers = self._buffers.get(plan.name)  # a plan may serve many layers, each with slots of its own
+        if buffers is None:
+            buffers = self._buffers[plan.name] = outside_buffers(plan.nest, sized=SIZES in self.slots)
         function = self._functions.get(code)
         if function is None:
             function = emit_nest(self.module, plan, target, buffers, self.reports, self.program.shared)

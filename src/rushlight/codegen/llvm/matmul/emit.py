@@ -102,7 +102,9 @@ class _ProductEmitter:
             kernel = self._routine("tile", tile.height, vectors, len(plan.epilogue.prefetched), steps)
         helpers = [declared(self.module, self.target, kind) for kind in ("move", "clear")]
         fields = self._sized_part("product") if plan.sized else product_fields(plan, self.places)
-        epilogue, buffers = self._epilogue()
+        if plan.name not in self.kernels.epilogues:  # a plan may serve many layers
+            self.kernels.epilogues[plan.name] = self._epilogue()
+        epilogue, buffers = self.kernels.epilogues[plan.name]
         count = self._count("product", plan.grid.tasks)
         return [*packs, self._task("product", fields, count, [kernel, *helpers, epilogue], buffers)]
 
