@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,9 @@ def large() -> tuple[Any, Any, Any]:
     return step, x, w
 
 
+@pytest.mark.skipif(
+    bool(os.environ.get("RUSHLIGHT_PROFILE")), reason="RUSHLIGHT_PROFILE: all programs have clocks"
+)
 def test_kernels_account_for_the_time_and_clocks_are_taken_out_again(large: Any) -> None:
     step, x, w = large
     plain = clocks.programs()

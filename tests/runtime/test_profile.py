@@ -15,6 +15,8 @@ import pytest
 import rushlight
 from rushlight.runtime import profile
 
+from ..compile.test_programs import SHORT, check, short_program
+
 
 @pytest.fixture
 def profiling() -> Iterator[None]:
@@ -89,3 +91,31 @@ def test_programs_that_are_listed_stay_loaded() -> None:
     assert set(program.code.addresses) >= {profile.TIMES, profile.LOG}
     profile.reset()  # writes to the memory of the program
     assert program.milliseconds()[0] == 0
+
+
+@pytest.mark.usefixtures("profiling")
+@pytest.mark.parametrize("kind", ("tensors", "gradients"))
+def test_clocks_do_not_change_what_programs_compute(kind: str) -> None:
+    """Random programs, unloaded one after the other while their times are kept and their events written down."""
+    before = len(profile._programs)
+    log = profile.EventLog()
+    log.open()
+    try:
+        for number in range(300_000, 300_030):
+            check(short_program(number, **SHORT[kind]))
+            gc.collect()
+        events = log.events()
+    finally:
+        log.close()
+    listed = profile._programs[before:]
+    assert len(listed) > 15 and not log.dropped
+    known = {
+        id(timer) for program in profile._programs for timer in program.timers
+    }  # some are of earlier tests
+    assert events and not [event for event in events if id(event.timer) not in known]
+    assert not [event for event in events if event.start > event.end]
+    for program in listed:
+        calls, times = program.milliseconds()
+        assert calls >= 0 and all(time >= 0 for time in times)
+    profile.reset()
+    assert all(program.milliseconds()[0] == 0 for program in listed)
