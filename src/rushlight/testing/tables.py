@@ -41,6 +41,7 @@ COMPILED_AGAIN: dict[str, str] = {
     "_chunk_cat": "chunks of one row, as every size of 1, are a case of their own",
     "combinations": "how many there are follows from the size by no expression",
     "geqrf": _UNROLLED,
+    "linalg.multi_dot": "the order of fewest multiplications follows from the sizes",
     "isin": "few values are compared one by one, many are sorted",
     "sparse.mm.reduce": _SPARSE,
 }
