@@ -187,6 +187,8 @@ def _executable(
 
 def _sized(description: dict[str, Any], sizes: Mapping[str, int]) -> dict[str, Any]:
     """A description with numbers in place of sizes that change, and its workspace laid out for them."""
+    if not description["symbols"]:  # guards have made numbers of all of them
+        return description
 
     def number(size: Any) -> int:
         return evaluate_data(size, sizes)
