@@ -73,8 +73,8 @@ def prints(x):
     return x
 
 
-def clock(x):  # <-
-    return x + time.perf_counter()
+def clock(x):
+    return x + time.perf_counter()  # <-
 
 
 KINDS: list[tuple[Callable[..., Any], Problem, str]] = [
