@@ -25,9 +25,9 @@ def test_search_finds_names_and_words(site: Path, visit: Callable[..., Any]) -> 
     assert page.locator("#list li").count() == len(NAMES)
     page.keyboard.press("/")
     page.keyboard.type("sin")
-    assert page.locator("#list .name").all_inner_texts()[:2] == ["sin", "sinh"]
+    assert page.locator("#list .name").all_text_contents()[:2] == ["sin", "sinh"]
     page.locator("#search").fill("running sum")
-    assert page.locator("#list .name").all_inner_texts() == ["cumsum"]
+    assert page.locator("#list .name").all_text_contents() == ["cumsum"]
     assert page.locator("#count").inner_text() == f"1 of {len(NAMES)}"
     page.locator("#search").press("Enter")
     page.wait_for_selector("body.ready", state="attached")
@@ -39,7 +39,7 @@ def test_search_finds_names_and_words(site: Path, visit: Callable[..., Any]) -> 
 def test_families_can_be_chosen(site: Path, visit: Callable[..., Any]) -> None:
     page = visit(site / "index.html")
     page.locator("#family").select_option("special")
-    assert page.locator("#list .name").all_inner_texts() == ["special_bessel_j0"]
+    assert page.locator("#list .name").all_text_contents() == ["special_bessel_j0"]
 
 
 def test_a_function_is_drawn_with_its_derivatives(site: Path, visit: Callable[..., Any]) -> None:
