@@ -73,6 +73,19 @@ def test_facts_of_each_kind() -> None:
     assert "gradient" in collect.summary("sigmoid_backward")["text"]
 
 
+def test_conformance_has_samples_by_variant_and_dtype() -> None:
+    entries = atlas.facts("sum")["conformance"]["entries"]
+    samples, differ = entries["sum"]["fwd"]["float32"]
+    assert samples > 10 and differ == 0
+    assert {"fwd", "bwd"} <= set(entries["sum"])
+    assert set(atlas.facts("std")["conformance"]["entries"]) == {"std", "std.unbiased"}
+    assert atlas.facts("sigmoid_backward")["conformance"]["entries"] == {}
+    known = json.loads(collect.EXPECTED.read_text())
+    recorded = json.loads(collect.CONFORMANCE.read_text())
+    for cell in recorded.keys() & known.keys():  # the other cells have lists of their own in the tests
+        assert {entry for entry, (_, differ) in recorded[cell].items() if differ} <= set(known[cell])
+
+
 def test_columns_of_coverage_are_those_that_are_stored() -> None:
     assert collect.COLUMNS == STAGES
 

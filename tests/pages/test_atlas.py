@@ -47,7 +47,10 @@ def test_a_function_is_drawn_with_its_derivatives(site: Path, visit: Callable[..
     assert page.locator("#curve svg g[aria-label=line]").count() == 3
     assert page.locator("#curve .key").count() == 3
     text = page.locator("main").inner_text()
-    for said in ("exp(-x)", 'derivative("sigmoid"', "for i0 in 1024", "worst, ulp", "against torch"):
+    said_of_conformance = ("Conformance by variant and dtype", "bwd", "bfloat16")
+    for said in (
+        "exp(-x)", 'derivative("sigmoid"', "for i0 in 1024", "worst, ulp", "against torch", *said_of_conformance
+    ):  # fmt: skip
         assert said in text
     assert page.locator("a.place").first.get_attribute("href").endswith(".py")
 

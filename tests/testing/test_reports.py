@@ -50,6 +50,19 @@ def test_json_round_trip(tmp_path):
     assert data["totals"] == {"fwd float32": {"pass": 1, "fail": 1, "n/a": 1}}
 
 
+def test_recorded_samples_stay_until_they_are_measured_again(tmp_path):
+    sum_, cumsum, gcd = results()
+    path = tmp_path / "conformance.json"
+    assert rates.record([sum_, cumsum, gcd], path) == 2
+    assert json.loads(path.read_text()) == {"fwd float32": {"cumsum": [5, 1], "sum": [20, 0]}}
+    whole = Result("sum", "reduction", "bwd", "float64", FAIL)  # crashed before any sample was counted
+    assert rates.record([whole, Result("cumsum", "scan", "fwd", "float32", PASS, samples=6)], path) == 2
+    assert json.loads(path.read_text()) == {
+        "bwd float64": {"sum": [1, 1]},
+        "fwd float32": {"cumsum": [6, 0], "sum": [20, 0]},
+    }
+
+
 def test_rates_count_what_applies_in_all_files(tmp_path):
     sum_, cumsum, gcd = results()
     other = Result("cumsum", "scan", "bwd", "float64", PASS, samples=5)

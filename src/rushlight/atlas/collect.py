@@ -21,6 +21,7 @@ from .sources import PACKAGE, sources
 
 MEASURED = Path(__file__).parent / "measured.json"
 COVERAGE = PACKAGE / "testing" / "coverage.json"
+CONFORMANCE = PACKAGE / "testing" / "conformance.json"
 EXPECTED = PACKAGE.parents[1] / "tests" / "conformance" / "expected.json"
 COLUMNS = ("eager", "shape", "out", "reverse", "forward", "second", "batching", "decomposition", "compiled")
 
@@ -153,12 +154,24 @@ def _coverage(overloads: list[OpDef]) -> list[dict[str, str]]:
 
 
 def _conformance(name: str) -> dict[str, Any]:
-    """By variant and dtype: where results differ from PyTorch's on its own samples, and why."""
-    public = {re.sub(r"^rushlight\.(Tensor\.)?", "", one) for one in _public().get(name, [])}
-    known = _read(EXPECTED)
-    differs = {
-        group: {entry: why for entry, why in entries.items() if entry in public}
-        for group, entries in known.items()
-        if isinstance(entries, dict)
+    """By entry of PyTorch's OpInfo database, variant and dtype: the samples and how many of them differ from
+    PyTorch's results; and why those that are known do."""
+    public = {
+        re.sub(r"^rushlight\.(Tensor\.)?", "", one) for one in _public().get(name) or _of_functional(name)
     }
-    return {"groups": sorted(known), "differs": {group: why for group, why in differs.items() if why}}
+
+    def ours(entry: str) -> bool:
+        return entry in public or entry.rpartition(".")[0] in public  # add; std.unbiased
+
+    entries: dict[str, dict[str, dict[str, list[int]]]] = {}
+    for cell, counts in _read(CONFORMANCE).items():
+        variant, dtype = cell.split()
+        for entry in filter(ours, counts):
+            entries.setdefault(entry, {}).setdefault(variant, {})[dtype] = counts[entry]
+    differs = [
+        [cell, entry, why]
+        for cell, listed in _read(EXPECTED).items()
+        for entry, why in listed.items()
+        if ours(entry)
+    ]
+    return {"entries": entries, "differs": differs}

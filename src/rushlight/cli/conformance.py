@@ -111,6 +111,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "and over all (status 1 if a failure is not in tests/conformance/expected.json)",
     )
     parser.add_argument(
+        "--record",
+        action="store_true",
+        help="with --summary: keep the numbers of samples for the pages of the atlas",
+    )
+    parser.add_argument(
         "--update-expected",
         action="store_true",
         help="rewrite tests/conformance/expected.json from this run, keeping the written reasons; without "
@@ -126,7 +131,9 @@ def run(options: argparse.Namespace) -> int:
     if not console.is_terminal:
         console = Console(width=200)  # a file or a pipe: tables should not be squeezed into 80 columns
     if options.summary:
-        return _summarise(console, options.summary)
+        return _summarise(console, options.summary, options.record)
+    if options.record:
+        raise UsageError("--record keeps what --summary reads; give it files written with --json")
     sweeps = _sweeps(options)
     require_oracle()
     with console.status("loading PyTorch and its samples"):
@@ -143,7 +150,7 @@ def run(options: argparse.Namespace) -> int:
     return int(any(result.status == "fail" for result in results))
 
 
-def _summarise(console: Console, paths: Sequence[Path]) -> int:
+def _summarise(console: Console, paths: Sequence[Path], record: bool) -> int:
     from rushlight.testing import rates
 
     missing = [str(path) for path in paths if not path.is_file()]
@@ -151,6 +158,8 @@ def _summarise(console: Console, paths: Sequence[Path]) -> int:
         raise UsageError(f"--summary: no file {', '.join(missing)}")
     results, known = rates.read(paths), load()
     rates.print_rates(console, results, known)
+    if record:
+        console.print(f"{rates.record(results)} entries recorded in {rates.RECORDED}", highlight=False)
     return int(bool(rates.unlisted(results, known)))
 
 

@@ -18,6 +18,8 @@ from rich.table import Table
 from .expected import Expected, section_of
 from .record import FAIL, PASS, Result
 
+RECORDED = Path(__file__).parent / "conformance.json"  # what the pages of the atlas show
+
 
 def read(paths: Iterable[Path]) -> list[Result]:
     """All results of some files; of the same entry, variant and dtype the last one stands."""
@@ -27,6 +29,26 @@ def read(paths: Iterable[Path]) -> list[Result]:
             result = Result.from_json(item)
             found[result.key] = result
     return list(found.values())
+
+
+def record(results: Iterable[Result], path: Path = RECORDED) -> int:
+    """Keep, by "variant dtype" and entry, how many samples there are and how many of them differ; what was
+    recorded before and is not among the results stays. Returns the number of entries that were recorded."""
+    cells: dict[str, dict[str, list[int]]] = (
+        json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    )
+    count = 0
+    for result in results:
+        cell = cells.setdefault(section_of(result), {})
+        cell.pop(result.name, None)
+        if result.status in (PASS, FAIL):
+            # An entry that failed as a whole has no failed sample of its own.
+            differ = max(result.failed_samples, 1) if result.status == FAIL else 0
+            cell[result.name] = [max(result.samples, differ), differ]
+            count += 1
+    tidy = {name: dict(sorted(cell.items())) for name, cell in sorted(cells.items()) if cell}
+    path.write_text(json.dumps(tidy, separators=(",", ":")).replace("},", "},\n") + "\n", encoding="utf-8")
+    return count
 
 
 def print_rates(console: Console, results: Sequence[Result], known: Expected) -> None:

@@ -97,11 +97,16 @@ rushlight.ready(data => {
     panel.append(element("h2", {}, "Measured on small samples"),
       table(["overload", ...columns], data.coverage.map(row => [element("code", {}, row.overload), ...columns.map(key => row[key])])));
   }
-  if (data.public.length && data.conformance.groups.length) {
-    const differs = Object.entries(data.conformance.differs);
-    panel.append(element("h2", {}, "Conformance by variant and dtype"));
-    panel.append(differs.length
-      ? table(["variant, dtype", "sample", "known difference"], differs.flatMap(([group, why]) => Object.entries(why).map(([entry, reason]) => [group, entry, reason])))
-      : element("p", {}, "No known difference from PyTorch on its own samples in any variant and dtype that has a list: ", element("span", {class: "soft"}, data.conformance.groups.join(", ")), "."));
+  const entries = Object.entries(data.conformance.entries);
+  if (entries.length) {
+    panel.append(element("h2", {}, "Conformance by variant and dtype"),
+      element("p", {class: "soft"}, "Samples of PyTorch's OpInfo database on which results agree, of all that apply."));
+    const all = [...new Set(entries.flatMap(([, variants]) => Object.values(variants).flatMap(Object.keys)))].sort();
+    const cell = counts => !counts ? "" : element("span", {class: counts[1] ? "no" : "yes"}, counts[1] ? `${counts[0] - counts[1]} of ${counts[0]}` : String(counts[0]));
+    for (const [entry, variants] of entries)
+      panel.append(element("h3", {}, element("code", {}, entry)),
+        table(["variant", ...all], Object.entries(variants).map(([variant, dtypes]) => [variant, ...all.map(dtype => cell(dtypes[dtype]))]), all.map((_, i) => i + 1)));
   }
+  if (data.conformance.differs.length)
+    panel.append(element("h3", {}, "Known differences"), table(["variant, dtype", "entry", "why"], data.conformance.differs));
 });
