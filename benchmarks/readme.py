@@ -1,16 +1,17 @@
 """Put the numbers of docs/benchmarks.md that a newcomer asks for into README.md, between its markers.
 
-With `tinygrad` installed, `python benchmarks/readme.py --tinygrad` also measures what of the table it can run;
-without, its column is left out.
+With `tinygrad` and clang installed, `python benchmarks/readme.py --tinygrad` measures its column first
+(benchmarks/tinygrad_peer.py) and keeps the numbers in benchmarks/tinygrad.json.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import statistics
-import time
+import os
 from pathlib import Path
+
+from timing import quantity
 
 ROOT = Path(__file__).parents[1]
 BEGIN, END = "<!-- peers: python benchmarks/readme.py -->", "<!-- end of peers -->"
@@ -38,40 +39,21 @@ def table() -> str:
     peers = [*PEERS, *(["tinygrad"] if tinygrad else [])]
     out = ["| | " + " | ".join(peers) + " |", "| --- |" + " ---: |" * len(peers)]
     for row, name in ROWS.items():
-        values = [found[row][peer] for peer in PEERS] + ([tinygrad.get(row, "-")] if tinygrad else [])
+        values = [found[row][peer] for peer in PEERS] + (
+            [quantity(tinygrad.get(row), "s")] if tinygrad else []
+        )
         out.append(f"| {name} | " + " | ".join(values) + " |")
     return "\n".join(out)
-
-
-def measure_tinygrad(rounds: int = 30) -> dict[str, str]:
-    """Best times of the rows that are one expression, under TinyJit on the CPU."""
-    from tinygrad import Device, Tensor, TinyJit
-
-    Device.DEFAULT = "CPU"
-    programs = {
-        "compiled softmax 4096x1024": (lambda x: x.softmax(-1).realize(), (4096, 1024)),
-        "compiled layer_norm+gelu 4096x768": (lambda x: x.layernorm().gelu().realize(), (4096, 768)),
-    }
-    said = {}
-    for row, (function, shape) in programs.items():
-        jitted = TinyJit(function)
-        x = Tensor.randn(*shape).realize()
-        times = []
-        for _ in range(rounds):
-            start = time.perf_counter()
-            jitted(x)
-            Device["CPU"].synchronize()
-            times.append(time.perf_counter() - start)
-        print(f"{row}: best {min(times) * 1e3:.3g} ms, median {statistics.median(times) * 1e3:.3g} ms")
-        said[row] = f"{min(times) * 1e3:.3g} ms"
-    return said
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tinygrad", action="store_true", help="measure tinygrad, and keep the numbers")
     if parser.parse_args().tinygrad:
-        MEASURED.write_text(json.dumps(measure_tinygrad(), indent=1) + "\n")
+        os.environ["CACHELEVEL"] = "0"  # the first call compiles, as those of the others do
+        from tinygrad_peer import measure
+
+        MEASURED.write_text(json.dumps(measure(), indent=1) + "\n")
     readme = ROOT / "README.md"
     text = readme.read_text()
     before, after = text.partition(BEGIN)[0], text.partition(END)[2]

@@ -31,7 +31,7 @@ from control_flow import CONTROL_FLOW
 from depth import DEEP, depth_row
 from eager import EAGER_ROWS, summary
 from rushlight.runtime.target import host
-from timing import BEST, OURS, Outcome, Row, measure, timed
+from timing import BEST, OURS, Outcome, Row, measure, quantity, timed
 from training import TRAINING
 
 PEERS = ("torch",)
@@ -177,7 +177,7 @@ def _table(outcomes: Sequence[Outcome]) -> Table:
     for outcome in outcomes:
         table.add_row(
             outcome.row.name,
-            *(_quantity(outcome.best.get(name), outcome.row.unit) for name in names),
+            *(quantity(outcome.best.get(name), outcome.row.unit) for name in names),
             *_verdict(outcome),
         )
     return table
@@ -207,7 +207,7 @@ def _page(outcomes: Sequence[Outcome]) -> str:
             f"{'not measured' if ratio is None else f'{ratio:.2f}'} of {peer}, {bar:.2f}"
             for peer, ratio, bar in outcome.verdicts()
         )
-        numbers = " | ".join(_quantity(outcome.best.get(name), outcome.row.unit) for name in names)
+        numbers = " | ".join(quantity(outcome.best.get(name), outcome.row.unit) for name in names)
         met = "met" if outcome.met else "**missed**"
         lines.append(f"| {outcome.row.name} | {numbers} | {verdict} | {met} |")
     return "\n".join(lines) + "\n"
@@ -219,20 +219,6 @@ def _verdict(outcome: Outcome) -> tuple[str, str]:
         text = "not measured" if ratio is None else f"{ratio:.2f}"
         parts.append(f"{text} of {peer}, bar {bar:.2f}")
     return "\n".join(parts), "[green]met[/]" if outcome.met else "[red]missed[/]"
-
-
-def _quantity(value: float | None, unit: str) -> str:
-    """Seconds or bytes in a readable unit, or a count."""
-    if value is None:
-        return "-"
-    if not unit:
-        return f"{value:.0f}"
-    if unit == "B":
-        return f"{value / 2**20:.3g} MiB"
-    for name, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if value >= scale:
-            return f"{value / scale:.3g} {name}"
-    return f"{value * 1e9:.3g} ns"
 
 
 if __name__ == "__main__":

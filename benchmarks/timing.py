@@ -145,3 +145,17 @@ def _calls_for(thunk: Thunk, seconds: float) -> int:
         if time.perf_counter() - started > seconds / 2:
             return max(1, count)
         count *= 2
+
+
+def quantity(value: float | None, unit: str) -> str:
+    """Seconds or bytes in a readable unit, or a count."""
+    if value is None:
+        return "-"
+    if not unit:
+        return f"{value:.0f}"
+    if unit == "B":
+        return f"{value / 2**20:.3g} MiB"
+    for name, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if value >= scale:
+            return f"{value / scale:.3g} {name}"
+    return f"{value * 1e9:.3g} ns"

@@ -162,11 +162,17 @@ SIZES = (784, 256, 128, 10)
 BATCH = 64
 
 
-def mlp_case() -> Case:
-    """784-256-128-10 at batch 64."""
+def mlp_arrays() -> tuple[Arrays, np.ndarray, np.ndarray]:
+    """Weights, inputs and labels."""
     shapes: dict[str, tuple[int, ...]] = {}
     for k, (n, m) in enumerate(zip(SIZES[1:], SIZES[:-1], strict=True)):
         shapes |= {f"{2 * k}.weight": (n, m), f"{2 * k}.bias": (n,)}
+    x = np.random.default_rng(1).standard_normal((BATCH, SIZES[0])).astype(np.float32)
+    return _random(shapes), x, np.arange(BATCH) % SIZES[-1]
+
+
+def mlp_case() -> Case:
+    """784-256-128-10 at batch 64."""
 
     def build(lib: Any) -> Any:
         nn = importlib.import_module(f"{lib.__name__}.nn")
@@ -183,8 +189,7 @@ def mlp_case() -> Case:
             x = jax.nn.relu(x) if k < len(SIZES) - 2 else x
         return _jax_cross_entropy(x, target)
 
-    x = np.random.default_rng(1).standard_normal((BATCH, SIZES[0])).astype(np.float32)
-    return training_case(build, loss_of, _random(shapes), x, np.arange(BATCH) % SIZES[-1])
+    return training_case(build, loss_of, *mlp_arrays())
 
 
 # --- a GPT -----------------------------------------------------------------------------------------
@@ -306,32 +311,40 @@ CHANNELS = (3, 32, 64, 128)
 IMAGES, SIDE, CLASSES = 32, 32, 10
 
 
-def conv_case() -> Case:
-    """Three blocks (convolution, batch norm, ReLU, pooling) and a linear layer, on 32 images of 3x32x32."""
+BLOCKS = len(CHANNELS) - 1
+FEATURES = CHANNELS[-1] * (SIDE >> BLOCKS) ** 2
+LAST = 4 * BLOCKS + 1  # the number of the linear layer
+
+
+def conv_arrays() -> tuple[Arrays, np.ndarray, np.ndarray]:
+    """Weights, images and labels."""
     shapes: dict[str, tuple[int, ...]] = {}
     for k, (n, m) in enumerate(itertools.pairwise(CHANNELS)):
         shapes |= {f"{4 * k}.weight": (m, n, 3, 3), f"{4 * k}.bias": (m,)}
         shapes |= {f"{4 * k + 1}.weight": (m,), f"{4 * k + 1}.bias": (m,)}
-    blocks = len(CHANNELS) - 1
-    features = CHANNELS[-1] * (SIDE >> blocks) ** 2
-    last = 4 * blocks + 1
-    shapes |= {f"{last}.weight": (CLASSES, features), f"{last}.bias": (CLASSES,)}
+    shapes |= {f"{LAST}.weight": (CLASSES, FEATURES), f"{LAST}.bias": (CLASSES,)}
     weights = _random(shapes)
-    for k in range(blocks):
+    for k in range(BLOCKS):
         weights[f"{4 * k + 1}.weight"][:] = 1  # the scale of a normalization
+    x = np.random.default_rng(1).standard_normal((IMAGES, 3, SIDE, SIDE)).astype(np.float32)
+    return weights, x, np.arange(IMAGES) % CLASSES
+
+
+def conv_case() -> Case:
+    """Three blocks (convolution, batch norm, ReLU, pooling) and a linear layer, on 32 images of 3x32x32."""
 
     def build(lib: Any) -> Any:
         nn = importlib.import_module(f"{lib.__name__}.nn")
         layers: list[Any] = []
         for n, m in itertools.pairwise(CHANNELS):
             layers += [nn.Conv2d(n, m, 3, padding=1), nn.BatchNorm2d(m), nn.ReLU(), nn.MaxPool2d(2)]
-        return nn.Sequential(*layers, nn.Flatten(), nn.Linear(features, CLASSES))
+        return nn.Sequential(*layers, nn.Flatten(), nn.Linear(FEATURES, CLASSES))
 
     def loss_of(parameters: Any, x: Any, target: Any) -> Any:
         import jax
         from jax import numpy as jnp
 
-        for k in range(blocks):
+        for k in range(BLOCKS):
             weight, bias = parameters[f"{4 * k}.weight"], parameters[f"{4 * k}.bias"]
             x = jax.lax.conv_general_dilated(x, weight, (1, 1), "SAME") + bias[:, None, None]
             centred = x - x.mean((0, 2, 3), keepdims=True)
@@ -340,11 +353,10 @@ def conv_case() -> Case:
             x = jax.nn.relu(centred * scale * weight[:, None, None] + bias[:, None, None])
             window = (1, 1, 2, 2)
             x = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, window, window, "VALID")
-        x = x.reshape(IMAGES, -1) @ parameters[f"{last}.weight"].T + parameters[f"{last}.bias"]
+        x = x.reshape(IMAGES, -1) @ parameters[f"{LAST}.weight"].T + parameters[f"{LAST}.bias"]
         return _jax_cross_entropy(x, target)
 
-    x = np.random.default_rng(1).standard_normal((IMAGES, 3, SIDE, SIDE)).astype(np.float32)
-    return training_case(build, loss_of, weights, x, np.arange(IMAGES) % CLASSES)
+    return training_case(build, loss_of, *conv_arrays())
 
 
 TRAINING: dict[str, Callable[[], Case]] = {
