@@ -106,8 +106,8 @@ def _check_function(
 
 
 def _overlaps(outcome: Any) -> set[tuple[int, int]]:
-    """The pairs of results that have elements in common. PyTorch's of bfloat16 are copies here, so that bounds alone
-    would tell its parts of one tensor apart and not ours."""
+    """The pairs of results that have elements in common. Of bfloat16 PyTorch's are copies here: bounds alone
+    would tell its parts of one tensor apart, and not ours."""
     arrays = [(i, t.array) for i, t in enumerate(tensor_outcomes(outcome)) if t.array is not None]
     return {(i, j) for (i, a), (j, b) in itertools.combinations(arrays, 2) if np.shares_memory(a, b)}
 
