@@ -244,12 +244,12 @@ def warm_up(contestant: str) -> None:
 
 def _use_cache(directory: Path) -> None:
     """Use an object cache of our own, and forget what this process has compiled."""
-    from rushlight.compiler import pipeline
+    from rushlight.compiler import known_programs
     from rushlight.runtime.cache import ObjectCache
     from rushlight.runtime.engine import engine
 
     engine().cache = ObjectCache(directory)
-    pipeline._remembered.clear()
+    known_programs.forget()
 
 
 def _new_directory() -> Path:

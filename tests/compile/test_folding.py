@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,14 @@ import pytest
 import rushlight as rl
 import rushlight.nn.functional as F
 from rushlight import nn, optim
-from rushlight.compiler import pipeline
+from rushlight.compiler import known_programs, pipeline
 from rushlight.compiler.explain import explain
-from rushlight.compiler.program_cache import _text
+from rushlight.compiler.program_cache import _text, program_key
 from rushlight.core.marks import mark_dynamic
 from rushlight.graph.ir import Graph
 from rushlight.lowering.folding import Folded, fold
+from rushlight.runtime.cache import ObjectCache
+from rushlight.runtime.engine import engine
 
 WIDTH = 8
 LAYERS = 19
@@ -168,7 +171,7 @@ class _Captured(Exception):
 
 
 def captured(step: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch) -> Graph:
-    """The graph that is lowered."""
+    """The graph as it is before its passes."""
 
     def stop(graph: Graph, kept: int) -> None:
         raise _Captured(graph)
@@ -187,6 +190,49 @@ def test_a_folded_graph_is_that_of_fewer_layers(name: str, monkeypatch: pytest.M
     assert made is not None
     fewer = captured(training(BLOCKS[name], 16 - made.layers, "adamw"), monkeypatch)
     assert _text(made.graph) == _text(fewer)
+
+
+def chain(layers: int, factors: dict[int, float], extra: Callable[[Any], Any] = lambda x: x) -> Any:
+    """A program of equal layers, some of which may have another number in them."""
+    weights = [rl.full((WIDTH, WIDTH), 0.125) for _ in range(layers)]
+
+    def run(x: Any) -> Any:
+        for number, weight in enumerate(weights):
+            x = extra((x @ weight).tanh() + x).sin() * factors.get(number, 1.25)
+        return x
+
+    return run
+
+
+def test_the_key_of_a_folded_graph_tells_it_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    def key(layers: int, factors: dict[int, float]) -> str | None:
+        graph = captured(chain(layers, factors), monkeypatch)
+        made = fold(graph, 4)
+        assert made is not None
+        return program_key(graph, None, made)
+
+    keys = [key(20, {}), key(21, {}), key(20, {0: 2.0}), key(20, {19: 2.0}), key(20, {1: 2.0}), key(22, {})]
+    assert None not in keys
+    assert len(set(keys)) == len(keys)
+    assert key(20, {}) == keys[0]
+
+
+def test_layers_with_calls_of_libraries_come_from_the_cache(
+    folded: list[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Kernels with such calls between them are not unfolded; a program from the cache calls the same."""
+    monkeypatch.setattr(engine(), "cache", ObjectCache(tmp_path))
+    program = chain(
+        12, {}, lambda x: rl.linalg.inv(x.transpose(1, 2) @ x + 4 * rl.eye(WIDTH)).sum(1, True) + x
+    )
+    found = []
+    for _ in range(2):
+        known_programs.forget()
+        found.append(rl.compile(program, fullgraph=True)(data()).tolist())
+    assert folded == [0] * len(folded)
+    assert len(folded) > 0
+    assert found[0] == found[1]
+    np.testing.assert_allclose(found[0], program(data()).numpy(), rtol=1e-5, atol=1e-6)
 
 
 def test_few_kernels_are_planned_for_many_layers(folded: list[int]) -> None:

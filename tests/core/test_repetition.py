@@ -64,7 +64,7 @@ def test_what_is_kept_is_what_was_there(seed: int) -> None:
     for instance in found.resized(5):
         if not instance.new:
             old = [places[symbol] for symbol in items[instance.item].makes]
-            assert [found.before(place, 5) for place in instance.makes] == old
+            assert [found.origin(place, 5)[0] for place in instance.makes] == old
 
 
 def test_something_in_between_that_is_looked_at() -> None:

@@ -91,8 +91,8 @@ def test_d7_dynamic_says_how_often_to_compile(dynamic, compilations):
 
 def test_d7_option_use_cache(monkeypatch):
     looked = []
-    recall = pipeline._recall
-    monkeypatch.setattr(pipeline, "_recall", lambda key, *more: looked.append(key) or recall(key, *more))
+    recall = pipeline.recall
+    monkeypatch.setattr(pipeline, "recall", lambda key, *more: looked.append(key) or recall(key, *more))
     x = rl.ones(3, 2)
     for use_cache in (True, False):
         looked.clear()

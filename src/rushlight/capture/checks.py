@@ -73,6 +73,12 @@ def _places(node: Node) -> list[Value]:
 
 
 @functools.cache
+def _has_gaps(op: OpDef) -> bool:
+    """Whether views of it leave elements out, however many they have."""
+    return bool(op.traits & Trait.GAPS)
+
+
+@functools.cache
 def _place_arguments(op: OpDef) -> tuple[int, ...]:
     return tuple([at for at, name in enumerate(op.schema.argument_names) if name in _PLACES])
 
@@ -118,17 +124,26 @@ class _Reading:
     """How much of each value the outputs take."""
 
     def __init__(self, graph: Graph, roots: Iterable[Value]) -> None:
-        self._whole: set[Value] = set(roots)
-        self._live: set[Value] = set(self._whole)
+        whole = self._whole = set(roots)
+        live = self._live = set(whole)
         for node in reversed(graph.nodes):
-            if self._live.isdisjoint(node.outputs):
+            outputs = node.outputs
+            if live.isdisjoint(outputs):
                 continue
             inputs = node.inputs()
-            self._live.update(inputs)
-            if node.op.family in _WHOLE:
-                self._whole.update(inputs)
-            elif all(result in self._whole for result in node.outputs if result in self._live):
-                self._whole.update([value for value in inputs if self._reads_all(node, value)])
+            live.update(inputs)
+            op = node.op
+            if op.family in _WHOLE:
+                whole.update(inputs)
+            elif outputs[0] in whole if len(outputs) == 1 else self._is_whole(outputs):
+                if op.kind is Kind.POINTWISE or op.family == "updates":  # several of them as one
+                    whole.update(inputs)
+                else:
+                    whole.update([value for value in inputs if self._reads_all(node, value)])
+
+    def _is_whole(self, outputs: Iterable[Value]) -> bool:
+        """Whether all of what anybody takes of the results of a node is taken."""
+        return all(result in self._whole for result in outputs if result in self._live)
 
     def is_whole(self, node: Node) -> bool:
         if node.op.family in ("linalg", "collective"):  # a call of a library
@@ -138,9 +153,7 @@ class _Reading:
     def _reads_all(self, node: Node, value: Value) -> bool:
         """Whether a node of which all is taken takes all of a value."""
         op = node.op
-        if op.kind is Kind.POINTWISE or op.family == "updates":  # several of them as one
-            return True
         if op.kind is Kind.VIEW:
-            made = sum(numel(result.spec.known_shape()) for result in node.outputs if result in self._live)
-            return not op.traits & Trait.GAPS and at_least(made - numel(value.spec.known_shape()), 0)
+            made = sum([numel(result.spec.known_shape()) for result in node.outputs if result in self._live])
+            return not _has_gaps(op) and at_least(made - numel(value.spec.known_shape()), 0)
         return op.name in ("cat", "clone", "_to_copy", "flip", "roll", "repeat") or value in _places(node)

@@ -35,8 +35,10 @@ class StorageState:
 
     def __post_init__(self) -> None:
         self.input = self.value
-        self.base = 0 if self.source is None else self.spec.offset
-        self.moved = is_size(self.base) or self.base != 0  # whether the graph counts offsets otherwise
+        self.base, self.moved = 0, False  # whether the graph counts offsets otherwise
+        if self.source is not None:
+            self.base = self.spec.offset
+            self.moved = is_size(self.base) or self.base != 0
 
     def in_graph(self, spec: Spec) -> Spec:
         """The spec of a tensor over this storage as the graph counts offsets."""

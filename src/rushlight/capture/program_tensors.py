@@ -22,6 +22,7 @@ from ..core.modes import MODES
 from ..core.registry import OpDef
 from ..core.shapes import Spec, extent, surely_dense
 from ..core.storage import Storage
+from ..core.symbols import exact
 from ..core.tensor import LAZY, TRACED, Tensor, shapeless
 from ..graph.ir import Graph, Value
 from .data_sizes import SizesOfData
@@ -163,15 +164,13 @@ class TensorsOfProgram(Interpreter):
         if state is None:
             if any(overlaps(spec, known.spec) for known in regions):
                 raise CaptureError("inputs that overlap in memory", user_line(), Problem.SHARED_MEMORY)
-            dense = surely_dense(tensor.shape, tensor.strides())
-            whole = (
-                Spec(spec.known_shape(), spec.dtype, spec.known_strides(), spec.offset)
-                if dense
-                else Spec(
-                    (extent(spec.known_shape(), spec.known_strides()),), tensor.dtype, None, spec.offset
-                )
+            shape, strides = spec.known_shape(), spec.known_strides()
+            dense = surely_dense(shape, strides)
+            inside = Spec(
+                shape if dense else (extent(shape, strides),), spec.dtype, strides if dense else None
             )
-            state = StorageState(self.graph.input(replace(whole, offset=0)), whole, 0, tensor)
+            whole = inside if exact(spec.offset) == 0 else replace(inside, offset=spec.offset)
+            state = StorageState(self.graph.input(inside), whole, 0, tensor)
             regions.append(state)
         twin = self._fresh(spec)
         twin._storage, twin._strides = Storage.of_size(self.symbolic.room(tensor, spec)), spec.strides

@@ -48,16 +48,19 @@ def _keys(capture: Capture, rows: Sequence[Row]) -> list[Any]:
     """What the nodes of each row depend on, but for the values of its tensors; None of a row that has something
     in common with another, or is more than can be seen here."""
     layouts = [[layout_of(capture, tensor) for tensor in row] for row in rows]
-    plain = [row for row, known in zip(rows, layouts, strict=True) if None not in known]
-    memory = Counter(id(tensor.storage_object) for row in plain for tensor in row)
-    states = [_state(capture, tensor) for row in plain for tensor in row]
-    values = Counter(state.value for state in states if state is not None)
+    plain = [None not in known for known in layouts]
+    states = [
+        [_state(capture, tensor) for tensor in row] if known else []
+        for row, known in zip(rows, plain, strict=True)
+    ]
+    tensors = [tensor for row, known in zip(rows, plain, strict=True) if known for tensor in row]
+    memory = Counter([id(tensor.storage_object) for tensor in tensors])
+    values = Counter([state.value for row in states for state in row if state is not None])
 
-    def fact(tensor: Tensor, layout: Any) -> Any:
+    def fact(tensor: Tensor, layout: Any, state: StorageState | None) -> Any:
         storage = id(tensor.storage_object)
         if tensor._base is not None or memory[storage] > 1:
             return None
-        state = _state(capture, tensor)
         if state is None:
             shared = tensor._trace is not None or capture.regions.get(storage)
             apart = not shared and surely_dense(tensor.shape, tensor.strides())
@@ -67,8 +70,8 @@ def _keys(capture: Capture, rows: Sequence[Row]) -> list[Any]:
         return (*layout, tensor.storage_offset(), tensor._keys, source) if apart else None
 
     found = []
-    for row, known in zip(rows, layouts, strict=True):
-        facts: Any = (None,) if None in known else tuple(map(fact, row, known))
+    for row, known, here in zip(rows, layouts, states, strict=True):
+        facts: Any = (None,) if None in known else tuple(map(fact, row, known, here))
         found.append(None if None in facts else facts)
     return found
 
@@ -161,12 +164,15 @@ class _Template:
         return mapped
 
     def _again(self, node: Node, mapped: dict[Value, Value]) -> None:
-        specs: Any = [output.spec for output in node.outputs]
-        args = map_values(node.args, lambda value: mapped.get(value, value))
-        twin = self.capture.graph.call(node.op, args, specs if node.returns_list else specs[0], node.line)
-        for old, new in zip(node.outputs, twin.outputs, strict=True):
+        graph = self.capture.graph
+        get = mapped.get
+        twin = Node(node.op, map_values(node.args, lambda value: get(value, value)), node.line)
+        twin.returns_list = node.returns_list
+        for old in node.outputs:
+            new = mapped[old] = Value(graph.fresh(node.op.schema.name), old.spec, twin, old.index)
             new.number = old.number
-            mapped[old] = new
+            twin.outputs.append(new)
+        graph.nodes.append(twin)
 
     def _write(self, mapped: dict[int, dict[Value, Value]]) -> None:
         """Give the tensors of the other rows their new values."""

@@ -263,10 +263,11 @@ class Summary:
     def _writes(self) -> list[tuple[int, int]]:
         found = []
         seen: set[int] = set()
+        number = {value: i for i, value in enumerate(self.graph.inputs)}
         for state in self.capture.states.values():
             if state.source is not None and state.writes and id(state) not in seen:
                 seen.add(id(state))
-                found.append((self.graph.inputs.index(state.input), self._output(state.value)))
+                found.append((number[state.input], self._output(state.value)))
         return found
 
     def _versions(self) -> list[tuple[Any, int]]:

@@ -53,8 +53,8 @@ def _must_be_numbers(*sizes: Any) -> None:
 class _Arguments:
     """The tensors among the arguments of a call, each once, and what the rest of it looks like."""
 
-    def __init__(self, capture: Capture, recorded: bool) -> None:
-        self.capture, self.recorded = capture, recorded
+    def __init__(self, capture: Capture, recorded: bool, layouts: _Layouts) -> None:
+        self.capture, self.recorded, self.layouts = capture, recorded, layouts
         self.tensors: list[Tensor] = []
         self.edges: list[Any] = []
         self.states: list[StorageState | None] = []
@@ -83,12 +83,15 @@ class _Arguments:
         strange = tensor._keys & ~PLAIN or tensor._overrides or tensor._dispatches or tensor._inference
         if strange or tensor._trace not in (None, capture) or tensor._tangents or tensor._reshaped:
             raise _Unlike
-        spec = tensor._spec
-        if spec is not None and spec.shape is None:
+        spec, offset = tensor._spec, tensor._offset
+        if type(offset) is not int:
             raise _Unlike
-        shape: Any = tensor._array.shape if spec is None else spec.shape  # type: ignore[union-attr]
-        strides, offset = tensor.strides(), tensor.storage_offset()
-        _must_be_numbers(*shape, *strides, offset, tensor._offset)
+        layout: Any
+        if spec is not None:
+            layout = self.layouts.number(spec, tensor._strides)
+        else:
+            layout = tensor._array.shape, tensor.strides()  # type: ignore[union-attr]
+            _must_be_numbers(*layout[1])
         number = self._numbers[id(tensor)] = len(self.tensors)
         own = tensor if tensor._trace is capture else capture._twins.get(id(tensor))
         if own is not None and "_point" in vars(own):
@@ -103,10 +106,8 @@ class _Arguments:
             storage = id(own.storage_object)
             state = capture.states[storage]
             value = own._value if own._value_writes == state.writes else None  # type: ignore[attr-defined]
-            laid = state.spec
-            _must_be_numbers(*(laid.shape or ()), *(laid.strides or ()), laid.offset)
             memory = (
-                *(laid.dtype, laid.shape, laid.strides, laid.offset, state.source is None),
+                *(self.layouts.number(state.spec, None), state.source is None),
                 None if value is None else self._first(value),
                 self._first(state.value),
             )
@@ -116,13 +117,35 @@ class _Arguments:
         self.states.append(state)
         based = None if tensor._base is None else (tensor._creation, self._first(id(tensor._base)))
         return (
-            *(tensor.dtype, shape, strides, offset, tensor._keys, based),
+            *(tensor.dtype, layout, offset, tensor._keys, based),
             *(None if edge is None else self._first(edge), self._first(storage), number, memory),
         )
 
     def _first(self, thing: Any) -> int:
         """A number for one of the things that several tensors may have in common."""
         return self._known.setdefault(thing, len(self._known))
+
+
+class _Layouts:
+    """Numbers for layouts: those of equal layers share their specs, which are looked at once."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[int, int], tuple[Spec, Any, int]] = {}  # by identity of what stays here
+        self._numbers: dict[Any, int] = {}
+
+    def number(self, spec: Spec, strides: Any) -> int:
+        """The number of a layout whose sizes are numbers; `strides`, if given, are in the place of its own."""
+        key = id(spec), id(strides)
+        seen = self._seen.get(key)
+        if seen is None:
+            shape = spec.shape
+            if shape is None:
+                raise _Unlike
+            steps = spec.known_strides() if strides is None else strides
+            _must_be_numbers(*shape, *steps, spec.offset)
+            number = self._numbers.setdefault((spec.dtype, shape, steps, spec.offset), len(self._numbers))
+            seen = self._seen[key] = spec, strides, number
+        return seen[2]
 
 
 class Templates:
@@ -133,6 +156,7 @@ class Templates:
         self.busy = False  # an operator is being recorded: those inside of it are part of it
         self._known: dict[Any, Template | None] = {}  # None: is run every time
         self._seen: dict[Any, int] = {}  # how often something came
+        self._layouts = _Layouts()
 
     def call(self, op: OpDef, args: Arguments, keys: int, recorded: bool) -> Any:
         """Run an operator, through autograd if it is `recorded`."""
@@ -156,7 +180,7 @@ class Templates:
         return self._again(what, values, MODES.grad, lambda: node.applied(values, wanted))
 
     def forget(self) -> None:
-        self._known, self._seen = {}, {}
+        self._known, self._seen, self._layouts = {}, {}, _Layouts()
 
     def _is_plain(self) -> bool:
         """Whether nothing but the capture sees operators."""
@@ -180,7 +204,7 @@ class Templates:
         )
 
     def _again(self, what: Any, args: Sequence[Any], recorded: bool, run: Callable[[], Any]) -> Any:
-        given = _Arguments(self.capture, recorded and MODES.grad)
+        given = _Arguments(self.capture, recorded and MODES.grad, self._layouts)
         try:
             key = (what, recorded, MODES.grad, get_default_dtype(), *[given.seen(value) for value in args])
             known = self._known.get(key, self)

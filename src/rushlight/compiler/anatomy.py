@@ -58,7 +58,8 @@ class Anatomy:
 def anatomy(name: str, artifact: Artifact) -> Anatomy:
     """The program of an artifact whose sizes do not change, or are as in the call that was captured."""
     origins = Origins()
-    compilation = Compilation(artifact.graph, symbols=symbols_of(artifact.graph), keeps=(), origins=origins)
+    graph = artifact.graph_after_passes()
+    compilation = Compilation(graph, symbols=symbols_of(graph), keeps=(), origins=origins)
     made: Compilation = PassLog().run_all(GENERATE_PASSES, compilation)
     return _Dissection(name, made, origins).anatomy()
 

@@ -26,10 +26,9 @@ _numbers = itertools.count()
 def compile_bodies(graph: Graph, compile_graph: Callable[[Graph], Any]) -> dict[str, BodyProgram]:
     """Compile the subgraphs of a graph that are not yet; their programs by name."""
     found: dict[str, BodyProgram] = {}
-    subgraphs, symbols = subgraphs_in(graph), symbols_of(graph)
-    if (
-        subgraphs and symbols is not None
-    ):  # loops have no form for sizes that change: guards say what they are
+    subgraphs = subgraphs_in(graph)
+    symbols = symbols_of(graph) if subgraphs else None
+    if symbols is not None:  # loops have no form for sizes that change: guards say what they are
         for dim in symbols.hints:
             symbols.number(as_index(dim))
         simplify_sizes(graph)

@@ -4,8 +4,8 @@ A Python call becomes a captured call, that becomes one program or two (forward 
 becomes native code:
 
     CALL_PASSES     once for a call: capture, decompose, keep data checks, partition
-    PROGRAM_PASSES  once for each of its programs: graph passes, compile bodies, lower, schedule, plan, emit,
-                    assemble, link
+    PROGRAM_PASSES  once for each of its programs: fold layers, graph passes, compile bodies, lower, schedule,
+                    plan, emit, assemble, link
 
 A program that was compiled before, by this process or another, comes from the cache (compiler/program_cache.py)
 and skips everything between the graph passes and linking. Times, verification, `RUSHLIGHT_LOG` and `explain`
@@ -30,10 +30,10 @@ from ..capture.programs import Programs, partition_call
 from ..capture.sizes import NOTHING_CHANGES, Changing, check_marks
 from ..codegen.llvm.module import NativeModule, emit_module
 from ..core.garbage import uncollected
-from ..core.index_data import guard_admits, guard_from_data, guard_to_data
+from ..core.index_data import guard_from_data, guard_to_data
 from ..core.passes import Pass, PassLog, verifying
 from ..core.symbols import Symbols
-from ..graph.ir import Graph, print_graph, symbols_of, verify
+from ..graph.ir import Graph, print_graph, simplify_sizes, symbols_of, verify
 from ..graph.passes import GRAPH_PASSES
 from ..graph.subgraph import BodyProgram
 from ..logs import logger, wanted
@@ -56,9 +56,10 @@ from ..schedule.passes import SCHEDULE_PASSES
 from ..schedule.passes import show as show_program
 from ..schedule.passes import verify as verify_program
 from .bodies import compile_bodies
+from .known_programs import admits, recall, remember
 from .linking import DataSizes, describe, link, make_executable
 from .pieces import compile_pieces, with_numbers
-from .program_cache import pack, program_key, unpack
+from .program_cache import pack, program_key
 
 # --- a call ----------------------------------------------------------------------------------------
 
@@ -145,7 +146,7 @@ CALL_PASSES: tuple[Pass, ...] = (
 class Compilation:
     """A graph on its way to native code: what each stage has made of it so far."""
 
-    graph: Graph
+    graph: Graph  # whole; after its passes, unless it is folded
     _: KW_ONLY
     use_cache: bool = True
     target: Target = field(default_factory=lambda: engine().target)
@@ -162,6 +163,11 @@ class Compilation:
     symbols: Symbols | None = None  # of sizes that change
     keeps: tuple[int, ...] = KEPT  # how many equal layers to begin with, in turn; with none, all of them
     origins: Origins | None = None  # which nodes kernels are of, if somebody wants to know
+
+    @property
+    def seen(self) -> Graph:
+        """The graph that passes look at."""
+        return self.graph if self.folded is None else self.folded.graph
 
     @property
     def guards(self) -> list[Any]:
@@ -190,9 +196,28 @@ def _of_field(name: str, step: Pass) -> Pass:
     return replace(step, run=run, verify=seen(step.verify), show=seen(step.show))
 
 
+def _on_graph(step: Pass) -> Pass:
+    """A pass over a graph, which it changes in place, as one over what passes of a compilation look at."""
+
+    def run(compilation: Compilation) -> Compilation:
+        step.run(compilation.seen)
+        return compilation
+
+    def seen(look: Callable[[Any], Any] | None) -> Callable[[Compilation], Any] | None:
+        return None if look is None else lambda compilation: look(compilation.seen)
+
+    return replace(step, run=run, verify=seen(step.verify), show=seen(step.show))
+
+
+def _simplify_sizes(compilation: Compilation) -> Compilation:
+    if compilation.symbols is not None:
+        simplify_sizes(compilation.graph)
+    return compilation
+
+
 def _compile_bodies(compilation: Compilation) -> Compilation:
     compilation.bodies = compile_bodies(
-        compilation.graph, lambda body: compile_graph(body, use_cache=compilation.use_cache)
+        compilation.seen, lambda body: compile_graph(body, use_cache=compilation.use_cache)
     )
     return compilation
 
@@ -205,10 +230,7 @@ def _fold(compilation: Compilation) -> Compilation:
 
 
 def _lower(compilation: Compilation) -> Compilation:
-    folded = compilation.folded
-    compilation.program = compilation.schedule = lower(
-        compilation.graph if folded is None else folded.graph, compilation.origins
-    )
+    compilation.program = compilation.schedule = lower(compilation.seen, compilation.origins)
     return compilation
 
 
@@ -228,7 +250,7 @@ def _unfold(compilation: Compilation) -> Compilation:
             compilation.program = compilation.schedule = whole.schedule
             break
         compilation.keeps = compilation.keeps[1:]
-        compilation = PassLog().run_all(TO_PLANS, compilation)
+        compilation = PassLog().run_all((*FOLD_PASSES, *PASSES_OVER_GRAPHS, *TO_PLANS), compilation)
     return compilation
 
 
@@ -252,18 +274,16 @@ def _link(compilation: Compilation) -> Compilation:
     return compilation
 
 
-def _show_folded(compilation: Compilation) -> str:
-    folded = compilation.folded
-    return "all layers stay" if folded is None else print_graph(folded.graph)
-
-
 COMPOSE_UPDATES = Pass("compose updates", compose_updates, verify, print_graph)
-PASSES_OVER_GRAPHS: tuple[Pass, ...] = tuple(_on_field("graph", (COMPOSE_UPDATES, *GRAPH_PASSES)))
+FOLD_PASSES: tuple[Pass, ...] = (
+    Pass("simplify sizes", _simplify_sizes, lambda c: verify(c.graph), lambda c: print_graph(c.graph)),
+    Pass("fold layers", _fold, show=lambda c: "all layers stay" if c.folded is None else print_graph(c.seen)),
+)
+PASSES_OVER_GRAPHS: tuple[Pass, ...] = tuple(map(_on_graph, (COMPOSE_UPDATES, *GRAPH_PASSES)))
 COMPILE_BODIES = Pass(
     "compile bodies", _compile_bodies, show=lambda c: "\n".join(c.bodies) or "no control flow"
 )
 TO_PLANS: tuple[Pass, ...] = (
-    Pass("fold layers", _fold, show=_show_folded),
     Pass("lower", _lower, lambda c: verify_program(c.program), lambda c: show_program(c.program), "lowered"),
     *_on_field("schedule", SCHEDULE_PASSES),
     Pass("begin planning", _begin_planning, show=lambda c: f"for {c.planned.target}"),
@@ -277,7 +297,14 @@ GENERATE_PASSES: tuple[Pass, ...] = (
 )
 ASSEMBLE = Pass("assemble", _assemble, show=lambda c: engine().assembly(c.module.text), topic="assembly")
 LINK = Pass("link", _link)
-PROGRAM_PASSES: tuple[Pass, ...] = (*PASSES_OVER_GRAPHS, COMPILE_BODIES, *GENERATE_PASSES, ASSEMBLE, LINK)
+PROGRAM_PASSES: tuple[Pass, ...] = (
+    *FOLD_PASSES,
+    *PASSES_OVER_GRAPHS,
+    COMPILE_BODIES,
+    *GENERATE_PASSES,
+    ASSEMBLE,
+    LINK,
+)
 
 PIPELINE: tuple[Pass, ...] = (CAPTURE, *CALL_PASSES, *PROGRAM_PASSES)
 
@@ -299,6 +326,19 @@ class Artifact:
     stages: Compilation | None = None
     guards: Sequence[Any] = ()  # what the stages assumed of sizes that change, as data
     pieces: tuple[Artifact, ...] = ()  # of a program whose sizes are data; the other fields are of the last
+    folded: bool = False  # the graph has not been through its passes: only a few of its layers were
+
+    def graph_after_passes(self) -> Graph:
+        """The whole graph, with all its layers, after the passes over it."""
+        if self.folded:
+            PassLog().run_all(PASSES_OVER_GRAPHS, Compilation(self.graph))
+            self.folded = False
+        return self.graph
+
+    def generate(self) -> Compilation:
+        """Make again what the passes made."""
+        before = (*FOLD_PASSES, *PASSES_OVER_GRAPHS) if self.folded else ()
+        return PassLog().run_all((*before, *GENERATE_PASSES), Compilation(self.graph))
 
     @property
     def fixed(self) -> Executable:
@@ -312,7 +352,7 @@ class Artifact:
 
     def _stages(self) -> Any:
         if self.stages is None:
-            self.stages = PassLog().run_all(GENERATE_PASSES, Compilation(self.graph))
+            self.stages = self.generate()
         return self.stages
 
     @property
@@ -393,29 +433,35 @@ def compile_graph(graph: Graph, *, use_cache: bool = True, keep: bool = False) -
     log = PassLog(keep)
     compilation = Compilation(graph, symbols=symbols_of(graph), use_cache=use_cache)
     data = _data_sizes(graph, compilation.symbols, use_cache)
-    compilation = log.run_all(PASSES_OVER_GRAPHS, compilation)
-    log.run(COMPILE_BODIES, compilation)
-    key = log.timed("key", program_key, graph, compilation.symbols_left)
-    known = log.timed("cache", _recall, key, compilation.bodies) if use_cache else None
-    if known is not None and not _admits(known[0], compilation.symbols):  # other code for other sizes
+    log.run_all((*FOLD_PASSES, *PASSES_OVER_GRAPHS, COMPILE_BODIES), compilation)
+    key = log.timed("key", program_key, graph, compilation.symbols_left, compilation.folded)
+    known = log.timed("cache", recall, key, compilation.bodies) if use_cache else None
+    if known is not None and not admits(known[0], compilation.symbols):  # other code for other sizes
         assert compilation.symbols is not None
         key = f"{key}-{'-'.join(map(str, compilation.symbols.hints.values()))}"
-        known = log.timed("cache", _recall, key, compilation.bodies)
+        known = log.timed("cache", recall, key, compilation.bodies)
     if known is None:
         log.run_all((*GENERATE_PASSES, ASSEMBLE, LINK), compilation)
         log.seconds.update({f"llvm {step}": value for step, value in compilation.llvm_seconds.items()})
         assert compilation.library is not None
         compilation.description["guards"] = compilation.guards
+        compilation.description["folded"] = compilation.folded is not None
         known = compilation.description, compilation.library
         if key is not None:
             engine().cache.store(key, pack(compilation.description, compilation.code))
-            _remember(key, *known)
+            remember(key, *known)
+    if (
+        compilation.folded is not None and not known[0]["folded"]
+    ):  # what it calls are nodes of the whole graph
+        compilation.folded = None
+        log.run_all(PASSES_OVER_GRAPHS, compilation)
     artifact = Artifact(
         graph,
         make_executable(graph, known[0], known[1], None if data is None else data()),
         log,
         compilation if compilation.module else None,
         known[0]["guards"],
+        folded=compilation.folded is not None,
     )
     _tell(artifact)
     if use_cache:
@@ -437,50 +483,11 @@ def _data_sizes(graph: Graph, symbols: Symbols | None, use_cache: bool) -> Calla
     return lambda: DataSizes(names, list(map(guard_to_data, symbols.guards)), compiled)
 
 
-# Programs compiled before.
-
-_MOST_REMEMBERED = 256
-_remembered: dict[str, tuple[dict[str, Any], Library]] = {}
-
-
-def _remember(key: str, description: dict[str, Any], library: Library) -> None:
-    _remembered[key] = description, library
-    if len(_remembered) > _MOST_REMEMBERED:
-        _remembered.pop(next(iter(_remembered)), None)
-
-
-def _recall(key: str | None, bodies: Mapping[str, BodyProgram]) -> tuple[dict[str, Any], Library] | None:
-    """The program with this key from this process or from disk."""
-    if key is None:
-        return None
-    known = _remembered.get(key)
-    if known is not None:
-        return known
-    data = engine().cache.load(key)
-    logger("cache").info("%s: %s", key[:16], "miss" if data is None else f"hit, {len(data)} bytes")
-    if data is None:
-        return None
-    description, code = unpack(data)
-    if description["bodies"] != {name: body.layout() for name, body in bodies.items()}:
-        return None  # the code calls other bodies than there are
-    known = description, link(description, code, bodies)
-    _remember(key, *known)
-    return known
-
-
-def _admits(description: dict[str, Any], symbols: Symbols | None) -> bool:
-    """Whether code that was compiled before takes the sizes of the call that was captured now."""
-    if symbols is None:
-        return True
-    named = {dim.name: hint for dim, hint in symbols.hints.items()}
-    return all(guard_admits(guard, named) for guard in description["guards"])
-
-
 def _tell(artifact: Artifact) -> None:
     """What RUSHLIGHT_LOG asks to see of a whole program; of one from the cache, also what its passes made."""
     cached = artifact.stages is None
     if cached and any(step.topic is not None and wanted(step.topic) for step in (*GENERATE_PASSES, ASSEMBLE)):
-        artifact.stages = PassLog().run_all(GENERATE_PASSES, Compilation(artifact.graph))
+        artifact.stages = artifact.generate()
         if wanted("assembly"):
             logger("assembly").info("%s", engine().assembly(artifact.module.text))
     if wanted("fusion"):

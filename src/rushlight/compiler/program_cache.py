@@ -9,16 +9,20 @@ or with an operator that a program lowers itself, has no key and is compiled eve
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 from typing import Any
+
+import numpy as np
 
 from ..core.determinism import DETERMINISM
 from ..core.dtypes import DType
 from ..core.registry import Kind, OpDef
 from ..core.symbols import Symbols
 from ..core.tokens import device, layout, memory_format
-from ..graph.ir import Graph, Value
+from ..graph.ir import Graph, Node, Value
 from ..graph.subgraph import Subgraph
+from ..lowering.folding import Folded
 from ..runtime import profile, redzones
 from ..runtime.cache import fingerprint, key_of
 from ..runtime.engine import engine
@@ -26,12 +30,12 @@ from ..runtime.engine import engine
 _TOKENS = (device, layout, memory_format)
 
 
-def program_key(graph: Graph, symbols: Symbols | None) -> str | None:
-    """The key of a graph after its passes; None if it has no exact text."""
+def program_key(graph: Graph, symbols: Symbols | None, folded: Folded | None = None) -> str | None:
+    """The key of a graph after its passes, or before them if it is folded; None if it has no exact text."""
     try:
         return key_of(
             (
-                _text(graph),
+                _text(graph) if folded is None else _text_of_layers(folded),
                 _symbols(symbols),
                 "guarded" * redzones.enabled(),
                 "timed, with events" * profile.enabled(),
@@ -56,15 +60,38 @@ def _text(graph: Graph) -> str:
     names = {value: f"%{i}" for i, value in enumerate(graph.values())}
     known: dict[int, str] = {}  # by the identity of a spec, which many values share
     lines = [f"{names[v]} {_described(v, known)}" for v in graph.inputs]
-    for node in graph.nodes:
-        if _is_lowered_by_program(node.op):
-            raise _NoText
-        outputs = ", ".join([f"{names[v]} {_described(v, known)}" for v in node.outputs])
-        arguments = ", ".join([_argument(a, names) for a in node.args])
-        lines.append(f"{outputs} = {node.op.name}({arguments}) {node.returns_list}")
+    lines += [_node_text(node, names, known) for node in graph.nodes]
     lines.append(" ".join(names[v] for v in graph.outputs))
     lines.append(f"updates {sorted(graph.updates.items())}")
     return "\n".join(lines)
+
+
+def _text_of_layers(folded: Folded) -> str:
+    """The text of a graph of many equal nodes: the first of each kind, and which is where and uses what."""
+    graph, found = folded.whole, folded.found
+    known: dict[int, str] = {}
+    lines = [_described(v, known) for v in graph.inputs]
+    _, first = np.unique(found.labels, return_index=True)
+    for at in first.tolist():
+        if at < len(graph.nodes):
+            node = graph.nodes[at]
+            lines.append(_node_text(node, dict.fromkeys((*node.inputs(), *node.outputs), "%"), known))
+            lines += [_described(v, known) for v in node.inputs()]
+        else:
+            given = at - len(graph.nodes)
+            lines.append(f"output {given in graph.updates} {_described(graph.outputs[given], known)}")
+    inputs = np.array([found.symbols.get(v, -1) for v in graph.inputs], np.int64)
+    arrays = (found.labels, found.uses, inputs)
+    lines += [f"{len(a)} {hashlib.sha256(a.tobytes()).hexdigest()}" for a in arrays]
+    return "\n".join(lines)
+
+
+def _node_text(node: Node, names: dict[Value, str], known: dict[int, str]) -> str:
+    if _is_lowered_by_program(node.op):
+        raise _NoText
+    outputs = ", ".join([f"{names[v]} {_described(v, known)}" for v in node.outputs])
+    arguments = ", ".join([_argument(a, names) for a in node.args])
+    return f"{outputs} = {node.op.name}({arguments}) {node.returns_list}"
 
 
 def _symbols(symbols: Symbols | None) -> str:

@@ -30,8 +30,7 @@ SLOTS = 1 << 20  # more than an item has uses
 PLAIN = -1  # the run of what is not part of one
 
 
-@dataclass(frozen=True)
-class Item:
+class Item(NamedTuple):
     """One of a sequence: equal ones have the same label and as many uses. It makes symbols that others use."""
 
     label: Hashable
@@ -86,8 +85,7 @@ class Layers:
         return max(self.at(0), self.at(self.count - 1))
 
 
-@dataclass(frozen=True)
-class Instance:
+class Instance(NamedTuple):
     """An item of a resized sequence: the item that it is like, where what it uses and makes is at home, and
     whether it is one of the layers that are new."""
 
@@ -95,6 +93,9 @@ class Instance:
     uses: list[Place]
     makes: list[Place]
     new: bool = False
+
+
+_Turn = list[tuple[int, list[tuple[Place, int]], list[Place]]]
 
 
 class Repetition:
@@ -109,28 +110,34 @@ class Repetition:
     ) -> None:
         self.items, self.runs, self._others = items, list[Run](), list(layers)
         self.symbols: dict[Any, int] = {}  # and their numbers
+        known: dict[Any, int] = {}  # labels, and theirs
         home: list[int] = []  # by the number of a symbol: an item
         slot: list[int] = []
         uses: list[int] = []
+        labels: list[int] = []
         first = [0]  # by item: where its uses begin
-        for at, item in enumerate(items):
-            for n, symbol in enumerate((*item.makes, *item.uses)):
-                if symbol not in self.symbols:
-                    self.symbols[symbol] = len(self.symbols)
+        symbols = self.symbols
+        for at, (label, used, makes) in enumerate(items):
+            labels.append(known.setdefault(label, len(known)))
+            for n, symbol in enumerate(makes):
+                if symbol not in symbols:
+                    symbols[symbol] = len(home)
                     home.append(at)
                     slot.append(n)
-            uses.extend([self.symbols[symbol] for symbol in item.uses])
+            for n, symbol in enumerate(used, len(makes)):
+                number = symbols.setdefault(symbol, len(home))
+                if number == len(home):
+                    home.append(at)
+                    slot.append(n)
+                uses.append(number)
             first.append(len(uses))
+        self.labels = np.array(labels, np.int64)  # a number for the label of each item
         self._home, self._slot = np.array(home, np.int64), np.array(slot, np.int64)
-        self._uses, self._first = np.array(uses, np.int64), np.array(first, np.int64)
-        self._given = {self.symbols[s]: place for s, place in (given or {}).items() if s in self.symbols}
+        self.uses, self.first = np.array(uses, np.int64), np.array(first, np.int64)
+        self._turns: dict[tuple[int, int, int], _Turn] = {}  # by run, turn and layers more
+        self._given = {symbols[s]: place for s, place in (given or {}).items() if s in symbols}
 
     # Finding.
-
-    def labels(self) -> np.ndarray:
-        """A number for the label of each item."""
-        known: dict[Any, int] = {}
-        return np.array([known.setdefault(item.label, len(known)) for item in self.items], np.int64)
 
     def settle(self, runs: Sequence[Run]) -> bool:
         """Shorten runs until what every turn uses follows from its number; whether there are layers to add to."""
@@ -139,12 +146,13 @@ class Repetition:
             self._place()
             parts = [part for run in self.runs for part in self._regular(run)]
             if parts == self.runs:
-                self._steps = [self._step(run) for run in self.runs]
+                self._steps: list[np.ndarray] = [self._step(run) for run in self.runs]
                 linked = self._align()
                 if linked is None:
                     return False
                 if linked == self.runs:
                     if self._find_gap():
+                        self._homes = [of.tolist() for of in (self._run, self._turn, self._spot)]
                         return True
                     fewest = min(run.count for run in self.runs)
                     linked = [run for run in self.runs if run.count > fewest]
@@ -168,7 +176,7 @@ class Repetition:
 
     def _table(self, run: Run, of: np.ndarray) -> np.ndarray:
         """Of what a run uses, a row for each turn."""
-        return of[self._uses[self._first[run.start] : self._first[run.end]]].reshape(run.count, -1)
+        return of[self.uses[self.first[run.start] : self.first[run.end]]].reshape(run.count, -1)
 
     def _regular(self, run: Run) -> list[Run]:
         """The parts of a run whose turns use what follows from their number."""
@@ -259,10 +267,10 @@ class Repetition:
 
     def _find_gap(self) -> bool:
         """Find the longest part of the layers, all of them in every run, that nothing refers to by its number."""
-        fixed = np.ones(len(self._uses), bool)
+        fixed = np.ones(len(self.uses), bool)
         for run, step in zip(self.runs, self._steps, strict=True):
-            fixed[self._first[run.start] : self._first[run.end]] = np.tile(step == 0, run.count)
-        symbols = np.unique(self._uses[fixed])
+            fixed[self.first[run.start] : self.first[run.end]] = np.tile(step == 0, run.count)
+        symbols = np.unique(self.uses[fixed])
         symbols = symbols[self._run[symbols] != PLAIN]
         taken = {
             self.layers[run].at(turn)
@@ -290,7 +298,8 @@ class Repetition:
         return self._place_of(self.symbols[symbol])
 
     def _place_of(self, number: int) -> Place:
-        return Place(int(self._run[number]), int(self._turn[number]), int(self._spot[number]))
+        run, turn, spot = self._homes
+        return Place(run[number], turn[number], spot[number])
 
     # Going on.
 
@@ -306,16 +315,13 @@ class Repetition:
         for plain in range(at, len(self.items)):
             yield self._plain(plain, by)
 
-    def before(self, place: Place, by: int) -> Place:
-        """The place in this sequence that a place in the resized one is like."""
+    def origin(self, place: Place, by: int) -> tuple[Place, bool]:
+        """The place in this sequence that a place in the resized one is like, and whether the latter is in one of
+        the layers that were added."""
         if place.run == PLAIN:
-            return place
-        turn, _ = self._like(place.run, place.turn, by)
-        return Place(place.run, turn, place.slot)
-
-    def is_new(self, place: Place, by: int) -> bool:
-        """Whether a place in the resized sequence is in one of the layers that were added."""
-        return place.run != PLAIN and self._like(place.run, place.turn, by)[1]
+            return place, False
+        turn, new = self._like(place.run, place.turn, by)
+        return Place(place.run, turn, place.slot), new
 
     def _like(self, run: int, turn: int, by: int) -> tuple[int, bool]:
         """The turn of a run that a turn of the resized one is like, and whether it is new."""
@@ -346,33 +352,44 @@ class Repetition:
         uses, makes = (
             [self._fixed(self._place_of(n), by) for n in numbers]
             for numbers in (
-                self._uses[self._first[at] : self._first[at + 1]].tolist(),
+                self.uses[self.first[at] : self.first[at + 1]].tolist(),
                 [self.symbols[symbol] for symbol in self.items[at].makes],
             )
         )
         return Instance(at, uses, makes)
 
     def _turn_of(self, number: int, turn: int, by: int) -> Iterator[Instance]:
-        run = self.runs[number]
         like, new = self._like(number, turn, by)
-        begin = run.start + like * run.period
-        for at in range(begin, begin + run.period):
-            first, last = self._first[at], self._first[at + 1]
-            steps = self._steps[number][first - self._first[begin] : last - self._first[begin]]
-            uses = [
-                self._moved(self._place_of(use), step, like, turn, by)
-                for use, step in zip(self._uses[first:last].tolist(), steps.tolist(), strict=True)
-            ]
-            made = [self.place(symbol) for symbol in self.items[at].makes]
-            makes = [Place(p.run, p.turn + turn - like, p.slot) for p in made]
-            yield Instance(at, uses, makes, new)
+        further, back = turn - like, like + by - turn
+        for at, uses, makes in self._parts_of(number, like, by):
+            yield Instance(
+                at,
+                [
+                    Place(p.run, p.turn + (further if step > 0 else back), p.slot) if step else p
+                    for p, step in uses
+                ],
+                [Place(p.run, p.turn + further, p.slot) for p in makes],
+                new,
+            )
 
-    def _moved(self, place: Place, step: int, like: int, turn: int, by: int) -> Place:
-        """Where what turn `like` uses at a place is for turn `turn` of the resized run."""
-        if step == 0:
-            return self._fixed(place, by)
-        moved = place.turn + turn - like if step > 0 else place.turn + like + by - turn
-        return Place(place.run, moved, place.slot)
+    def _parts_of(self, number: int, turn: int, by: int) -> _Turn:
+        """Of each item of a turn: what it uses, with the step from turn to turn, and what it makes; places that
+        it refers to by their number are those of the resized sequence."""
+        known = self._turns.get((number, turn, by))
+        if known is None:
+            run = self.runs[number]
+            begin = run.start + turn * run.period
+            first = self.first[begin : begin + run.period + 1].tolist()
+            uses = self.uses[first[0] : first[-1]].tolist()
+            places = [
+                (self._place_of(use) if step else self._fixed(self._place_of(use), by), step)
+                for use, step in zip(uses, self._steps[number].tolist(), strict=True)
+            ]
+            known = self._turns[number, turn, by] = [
+                (at, places[low - first[0] : high - first[0]], [self.place(s) for s in self.items[at].makes])
+                for at, (low, high) in enumerate(pairwise(first), begin)
+            ]
+        return known
 
 
 def find_repetition(
@@ -380,7 +397,7 @@ def find_repetition(
 ) -> Repetition | None:
     """The runs of a sequence; None if it does not say how it would go on."""
     found = Repetition(items, given, layers)
-    runs = _runs(found.labels())
+    runs = _runs(found.labels)
     if not runs:
         return None
     runs = list(map(found.grouped, runs))

@@ -6,6 +6,7 @@ shape rule returns: it describes a tensor without its data.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -39,13 +40,10 @@ class Spec:
     neg: bool | None = None
 
     def known_shape(self) -> Shape:
-        check(
-            self.shape is not None,
-            "the output's shape depends on data and cannot be inferred without it",
-            NotImplementedError,
-        )
-        assert self.shape is not None
-        return self.shape
+        shape = self.shape
+        if shape is None:
+            raise NotImplementedError("the output's shape depends on data and cannot be inferred without it")
+        return shape
 
     def sized(self, sizes: Mapping[Any, int]) -> Spec:
         """The spec with numbers in place of sizes that change."""
@@ -67,6 +65,12 @@ def evaluated(shape: Sequence[Any], sizes: Mapping[Any, int]) -> Shape:
 
 def numel(shape: Iterable[int]) -> int:
     return math.prod(shape)
+
+
+@functools.lru_cache(4096)
+def strides_of_array(shape: Shape) -> Shape:
+    """The strides of a contiguous array, whose sizes are numbers."""
+    return contiguous_strides(shape)
 
 
 def contiguous_strides(shape: Sequence[int]) -> Shape:

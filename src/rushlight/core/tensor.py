@@ -22,7 +22,7 @@ from .dtypes import BY_NUMPY, DType
 from .errors import check
 from .methods import TensorMethods
 from .modes import MODES, refuse_in_transform
-from .shapes import Shape, Spec, contiguous_strides, is_channels_last, is_contiguous, numel
+from .shapes import Shape, Spec, is_channels_last, is_contiguous, numel, strides_of_array
 from .storage import Storage, VersionCounter
 from .tokens import (
     Size,
@@ -200,7 +200,7 @@ class Tensor(TensorMethods, metaclass=TensorMeta):
         assert array is not None
         # also of empty arrays; NumPy says nothing sure of their strides or of size 1
         if array.flags.c_contiguous:
-            return contiguous_strides(array.shape)
+            return strides_of_array(array.shape)
         itemsize = array.itemsize
         return tuple([s // itemsize for s in array.strides])
 

@@ -1,6 +1,5 @@
 """Passes over the graph: each takes a graph, changes it in place, and leaves it valid.
 
-    simplify sizes               sizes that are known to be equal are the same symbol
     remove dead code             calls whose results nobody uses
     compose views                a view of a view is one view of the tensor behind both
     shorten casts                a cast of a cast is one, where the one in between loses nothing
@@ -29,7 +28,7 @@ from ..core.symbols import SymInt, exact, is_size, symbols_in
 from ..core.traits import Trait
 from ..kernels.creation import filled
 from .collectives import spread_collectives
-from .ir import Graph, Node, Value, map_values, print_graph, simplify_sizes, verify
+from .ir import Graph, Node, Value, map_values, print_graph, verify
 
 
 def remove_dead_code(graph: Graph) -> None:
@@ -365,7 +364,6 @@ def _in_place(name: str, change: Callable[[Graph], None], topic: str | None = No
 
 
 GRAPH_PASSES: tuple[Pass, ...] = (
-    _in_place("simplify sizes", simplify_sizes),
     _in_place("remove dead code", remove_dead_code),
     _in_place("compose views", compose_views),
     _in_place("shorten casts", shorten_casts),

@@ -18,7 +18,7 @@ from ..graph.ir import Graph, Node, Value, map_values
 
 # layers that stay of those that nothing refers to by their number: at first, and if that is not enough
 KEPT = (4, 8)
-FEW, MANY_NODES = 2, 200  # layers that stay at first of those with many nodes, whose kernels tell them apart
+FEW, MANY_NODES = 2, 260  # layers that stay at first of those with many nodes, whose kernels tell them apart
 WORTH = 3  # layers that are left out at least
 FEWEST_NODES = 32  # of a graph that is worth looking at
 
@@ -31,6 +31,7 @@ class Folded:
 
     graph: Graph
     whole: Graph
+    found: Repetition  # of the nodes and then the outputs of the whole graph
     layers: int  # that are left out
     numbering: Sequence[Layers]  # of the runs of the folded graph
     inputs: dict[Value, Place]  # where in them its inputs are at home,
@@ -73,7 +74,6 @@ def fold(graph: Graph, kept: int) -> Folded | None:
 
 def _items(graph: Graph) -> list[Item]:
     """The nodes of a graph, and its outputs."""
-    known: dict[Any, Hashable] = {}
     layouts: dict[Any, int] = {}
     specs: dict[int, int] = {}  # by identity: many values share one
 
@@ -84,7 +84,7 @@ def _items(graph: Graph) -> list[Item]:
             layout = exact(spec.shape), exact(spec.strides), exact(spec.offset)
             described = spec.dtype, layout, spec.conj, spec.neg
             number = specs[id(spec)] = layouts.setdefault(described, len(layouts))
-        return number, value.number
+        return number if value.number is None else (number, value.number)
 
     def argument(given: Any) -> Hashable:
         kind = type(given)
@@ -100,13 +100,14 @@ def _items(graph: Graph) -> list[Item]:
 
     items = []
     for node in graph.nodes:
+        outputs = node.outputs
         label = (
             node.op,
             node.returns_list,
-            tuple([argument(given) for given in node.args]),
-            tuple([described(value) for value in node.outputs]),
+            tuple([None if given is None else argument(given) for given in node.args]),
+            described(outputs[0]) if len(outputs) == 1 else tuple(map(described, outputs)),
         )
-        items.append(Item(known.setdefault(label, len(known)), node.inputs(), node.outputs))
+        items.append(Item(label, node.inputs(), outputs))
     for number, value in enumerate(graph.outputs):
         given = graph.updates.get(number)
         uses = (value,) if given is None else (value, graph.inputs[given])
@@ -143,6 +144,7 @@ class _Folding:
         return Folded(
             self.graph,
             self.whole,
+            self.found,
             self.layers,
             self._numbering(),
             {value: places[value] for value in self.graph.inputs if value in places},
@@ -174,5 +176,5 @@ class _Folding:
         """The value at a place of the folded graph; inputs are those of the whole one."""
         known = self.values.get(place)
         if known is None:
-            known = self.values[place] = self.whole_inputs[self.found.before(place, -self.layers)]
+            known = self.values[place] = self.whole_inputs[self.found.origin(place, -self.layers)[0]]
         return known

@@ -118,25 +118,26 @@ class _Unfolding:
         self.layers = folded.layers
         self.schedule = program.schedule
         self.known = {found.place(buffer): buffer for buffer in found.symbols}
-        self.new: dict[Place, Buffer] = {}
+        self.found_at: dict[Place, Buffer] = {}  # of the whole program; memory of the caller from the start
         self.inputs = dict(self.schedule.inputs)
-        self.callers: dict[Place, Buffer] = {}  # memory of the caller
         given = {self._here(place): self.inputs[value] for value, place in folded.inputs.items()}
         for place, value in folded.whole_inputs.items():
             here = self._here(place)
             if value not in self.inputs:
-                self.inputs[value] = replace(given[found.before(here, self.layers)], name=value.name)
+                before, _ = found.origin(here, self.layers)
+                self.inputs[value] = replace(given[before], name=value.name)
             if place.run != PLAIN:
-                self.callers[here] = self.inputs[value]
+                self.found_at[here] = self.inputs[value]
         outputs = dict(zip(map(self._here, folded.outputs), self.schedule.outputs, strict=True))
         self.outputs: list[Buffer] = []
         self.updates: dict[Buffer, Buffer] = {}
         for number, place in enumerate(map(self._here, folded.whole_outputs)):
-            like = outputs[self.found.before(place, self.layers)]
-            buffer = _another(like, place) if self.found.is_new(place, self.layers) else like
+            before, new = self.found.origin(place, self.layers)
+            like = outputs[before]
+            buffer = _another(like, place) if new else like
             self.outputs.append(buffer)
             if place.run != PLAIN:
-                self.callers[place] = buffer
+                self.found_at[place] = buffer
             if like in self.schedule.updates:
                 self.updates[buffer] = self.inputs[folded.whole.inputs[folded.whole.updates[number]]]
 
@@ -173,15 +174,13 @@ class _Unfolding:
 
     def _buffer(self, place: Place) -> Buffer:
         """What is at a place of the whole program."""
-        if place in self.callers:
-            return self.callers[place]
-        known = self.known[self.found.before(place, self.layers)]
-        if not self.found.is_new(place, self.layers):
-            return known
-        if place not in self.new:
-            self.new[place] = _another(known, place)
-        return self.new[place]
+        buffer = self.found_at.get(place)
+        if buffer is None:
+            before, new = self.found.origin(place, self.layers)
+            buffer = self.known[before]
+            self.found_at[place] = buffer = _another(buffer, place) if new else buffer
+        return buffer
 
 
 def _another(buffer: Buffer, place: Place) -> Buffer:
-    return replace(buffer, name=f"{buffer.name}.{place.turn}")
+    return Buffer(f"{buffer.name}.{place.turn}", buffer.dtype, buffer.size, buffer.memory)

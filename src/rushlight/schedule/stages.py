@@ -9,7 +9,6 @@ that are not native code have a stage of their own, and nothing moves across the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ..core.symbols import hint, hint_of
 from ..loops.expr import has_check
@@ -47,7 +46,7 @@ def form_stages(units: Sequence[Unit]) -> tuple[Stage, ...]:
 def with_units(stage: Stage, units: Sequence[Unit]) -> Stage:
     """A stage of other units."""
     if len(units) == len(stage.units):
-        return replace(stage, units=tuple(units))
+        return Stage(tuple(units), stage.parallel, stage.work, stage.enough)
     work = sum(work_of(step) for unit in units for step in steps_of(unit))
     return Stage(tuple(units), hint(work) >= stage.enough, work, stage.enough)
 

@@ -1,0 +1,56 @@
+"""Programs that were compiled before, by this process or another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..core.index_data import guard_admits
+from ..core.symbols import Symbols
+from ..graph.subgraph import BodyProgram
+from ..logs import logger
+from ..runtime.engine import Library, engine
+from .linking import link
+from .program_cache import unpack
+
+MOST = 256  # that a process remembers
+_remembered: dict[str, tuple[dict[str, Any], Library]] = {}
+
+
+def remember(key: str, description: dict[str, Any], library: Library) -> None:
+    """Keep a program for this process."""
+    _remembered[key] = description, library
+    if len(_remembered) > MOST:
+        _remembered.pop(next(iter(_remembered)), None)
+
+
+def recall(key: str | None, bodies: Mapping[str, BodyProgram]) -> tuple[dict[str, Any], Library] | None:
+    """The program with this key from this process or from disk."""
+    if key is None:
+        return None
+    known = _remembered.get(key)
+    if known is not None:
+        return known
+    data = engine().cache.load(key)
+    logger("cache").info("%s: %s", key[:16], "miss" if data is None else f"hit, {len(data)} bytes")
+    if data is None:
+        return None
+    description, code = unpack(data)
+    if description["bodies"] != {name: body.layout() for name, body in bodies.items()}:
+        return None  # the code calls other bodies than there are
+    known = description, link(description, code, bodies)
+    remember(key, *known)
+    return known
+
+
+def admits(description: dict[str, Any], symbols: Symbols | None) -> bool:
+    """Whether code that was compiled before takes the sizes of the call that was captured now."""
+    if symbols is None:
+        return True
+    named = {dim.name: hint for dim, hint in symbols.hints.items()}
+    return all(guard_admits(guard, named) for guard in description["guards"])
+
+
+def forget() -> None:
+    """Have this process remember nothing; what is on disk stays."""
+    _remembered.clear()
