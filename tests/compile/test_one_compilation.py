@@ -183,3 +183,64 @@ def test_bounds_of_random_integers_are_symbols(dtype: rl.dtype) -> None:
         rl.manual_seed(4)
         assert rl.equal(compiled(low, high, size), want)
     assert compiled.reasons == ["first call"]
+
+
+# Questions that need not be asked.
+
+
+def test_reshapes_that_are_copies_at_all_sizes() -> None:
+    """Whether the shape was the new one by accident was a guard, though the answer changed nothing."""
+    inputs = [(rl.randn(n, 2, m),) for n, m in ((7, 7), (8, 2), (24, 5))]
+    check(lambda x: x.transpose(0, 2).reshape(2, -1), inputs)
+
+
+def test_parts_of_one_row() -> None:
+    """Where a part has one row for some sizes, the order of its memory is the same."""
+    check(
+        lambda x: x.transpose(0, 2).amax(1).roll(1, 0).erf(),
+        [(rl.randn(*s),) for s in ((31, 5, 9), (7, 3, 2))],
+    )
+
+
+def test_the_trace_of_wide_and_tall_matrices() -> None:
+    check(lambda x: x.trace(), [(rl.randn(n, m),) for n, m in SHAPES])
+    f = rl.compile(lambda x: rl.autograd.grad(x.trace(), x)[0], fullgraph=True, dynamic=True)
+    for n, m in SHAPES:
+        assert rl.equal(f(rl.randn(n, m, requires_grad=True)), rl.eye(n, m))
+    assert f.reasons == ["first call"]
+
+
+def test_numbers_of_sizes_are_filled_in() -> None:
+    inputs = [(rl.randn(5, 5), rl.ones(n)) for n in (3, 5, 9)]
+    check(lambda x, v: x.masked_fill(x > 0, v.shape[0] - 1.0), inputs)
+    check(lambda x, v: x.where(x > 0, v.shape[0] / 2), inputs)
+    check(lambda x, v: x + rl.scalar_tensor(v.shape[0] * 0.5), inputs)
+
+
+def test_convolutions_in_groups_whose_strides_are_arguments() -> None:
+    """A tensor put together from parts was not known to be dense where its strides have quotients."""
+    inputs = [(rl.randn(3, 9, n, 2, 9), rl.randn(3, 3, 3, 2, 9), rl.randn(3)) for n in (3, 8, 5)]
+    f = rl.compile(rl.nn.functional.conv3d, fullgraph=True, dynamic=True)
+    for given in inputs:
+        for options in (
+            {"stride": (2, 2, 2), "dilation": 1, "groups": 3},
+            {"stride": (1, 2, 1), "groups": 3},
+        ):
+            agree(f(*given, **options), rl.nn.functional.conv3d(*given, **options))
+
+
+def test_pooling_of_random_regions_of_two_places() -> None:
+    def pooled(x: Any, samples: Any) -> Any:
+        return rl.nn.functional.fractional_max_pool3d(x, 2, output_ratio=0.5, _random_samples=samples)
+
+    check(pooled, [(rl.randn(2, 3, n, n + 1, n + 2), rl.rand(2, 3, 3)) for n in (8, 4, 12, 5)])
+
+
+@pytest.mark.parametrize("mode", ["border", "reflection"])
+def test_places_in_boxes(mode: str) -> None:
+    """What stands for NaN is the last place, a number that follows from the size."""
+
+    def sampled(x: Any, places: Any) -> Any:
+        return rl.nn.functional.grid_sample(x, places, padding_mode=mode, align_corners=False)
+
+    check(sampled, [(rl.randn(2, 3, n, n + 2, n + 1), 3 * rl.rand(2, 4, n, 2, 3) - 1) for n in (4, 9, 6)])

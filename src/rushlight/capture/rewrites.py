@@ -47,7 +47,7 @@ def rewritten(op: OpDef, args: Arguments, live: list[int]) -> Callable[[], Any] 
     if rule is None or not live:
         return None
     names = op.schema.argument_names
-    if any(names[i] not in ("alpha", "value", "fill_value") for i in live):
+    if any(names[i] not in ("alpha", "value", "fill_value", "s") for i in live):
         return None
     spec = infer(op, tuple(a.value if is_live(a) else a for a in args))  # validates
     exact = spec.dtype.is_floating_point or all(isinstance(args[i], int) for i in live)
@@ -71,6 +71,7 @@ REWRITES: dict[str, Callable[..., Any]] = {
     "rsub.Tensor": lambda spec, self, other, alpha: other - self * alpha,
     "addcmul": lambda spec, self, first, second, value: self + (first * value) * second,
     "addcdiv": lambda spec, self, first, second, value: self + (first * value) / second,
+    "scalar_tensor": lambda spec, s, *rest: _filled(spec, s),
     "full": lambda spec, size, value, *rest: _filled(spec, value),
     "fill.Scalar": lambda spec, self, value: _filled(spec, value),
     "full_like": lambda spec, self, value, *rest: _filled(spec, value),

@@ -407,8 +407,10 @@ def view_strides(shape: Sequence[int], strides: Sequence[int], new_shape: Sequen
                 result[new] = filled * step
                 filled *= new_shape[new]
                 new -= 1
-            if filled != block:  # as of a size that may be 0 or 1, and that is data
-                return tuple(strides) if tuple(shape) == tuple(new_shape) else None
+            if filled != block:
+                # as of a size that may be 0 or 1, and that is data; of others the question would be a guard
+                unsure = any(map(is_data, (*shape, *new_shape)))
+                return tuple(strides) if unsure and tuple(shape) == tuple(new_shape) else None
             if old > 0:
                 step = strides[old - 1]
                 block = filled = 1

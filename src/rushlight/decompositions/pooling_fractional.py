@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..core.dispatch import run_name
 from ..core.errors import check
 from ..core.registry import INTERNAL, composite
 from ..core.shapes import Shape, numel
@@ -20,10 +19,10 @@ def fractional_places(samples: Tensor, size: int, kernel: int, count: int) -> Te
         return (samples * 0).to(INT64).unsqueeze(-1) + (size - kernel)
     alpha = samples.new_zeros(()) + (size - kernel)
     alpha = alpha / (count - 1)
-    steps = counted(count - 1, samples).to(samples.dtype)
-    moved = ((samples.unsqueeze(-1) + steps) * alpha).to(INT64) - (samples * alpha).to(INT64).unsqueeze(-1)
-    last = moved.new_full((*samples.shape, 1), size - kernel)
-    return run_name("cat", (moved, last), -1)
+    number = counted(count, samples)
+    first = (samples * alpha).to(INT64).unsqueeze(-1)
+    moved = ((samples.unsqueeze(-1) + number.to(samples.dtype)) * alpha).to(INT64) - first
+    return moved.where(number < count - 1, moved.new_full((), size - kernel))
 
 
 def fractional(

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..core.data_sizes import is_data
+from ..core.data_sizes import is_data, shorter
 from ..core.dispatch import run_name
 from ..core.dtypes import DType
 from ..core.shapes import Shape, numel, wrap_dims
@@ -64,7 +64,7 @@ derivative("mean.dim", self=mean_backward, result=AUTO_LINEAR)
 
 def trace_backward(grad: Tensor, self_shape: Shape) -> Tensor:
     """`grad` on the diagonal."""
-    return run_name("diagonal_scatter", grad.new_zeros(self_shape), grad.expand(min(self_shape)), 0, 0, 1)
+    return run_name("diagonal_scatter", grad.new_zeros(self_shape), grad.expand(shorter(*self_shape)), 0, 0, 1)
 
 
 derivative("trace", self=trace_backward, result=AUTO_LINEAR)

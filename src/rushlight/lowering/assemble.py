@@ -56,7 +56,7 @@ def assembled(
     target = low.fresh_buffer(parts[0][0].dtype, shape)
     for source, start in parts:
         write_part(low, target, Part(source, dense, sum(s * d for s, d in zip(start, dense, strict=True))))
-    return low.stored(target, shape, dense)
+    return low.stored(target, shape, dense, dense=True)
 
 
 def overwritten(base: Lowered, strides: Sequence[int], part: Part) -> Lowered:

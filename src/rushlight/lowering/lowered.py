@@ -129,6 +129,15 @@ def _is_number(index: Index) -> bool:
     return all(isinstance(atom, Dim | Quotient | Remainder) for atom in index.atoms())
 
 
+def _in_order(shape: Sequence[int]) -> tuple[int, ...]:
+    """Contiguous strides; of sizes that change, without a question whether one is 0 or 1."""
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size if is_size(size) else max(size, 1)
+    return tuple(reversed(strides))
+
+
 class Lowered:
     """A tensor as a function of its index."""
 
@@ -151,7 +160,7 @@ class Lowered:
         self._expanded: dict[tuple[int, ...], Lowered] = {}
         self.buffer = buffer  # holds all of it, laid out by `strides`
         # how it is, or should be, laid out
-        self.strides = contiguous_strides(shape) if strides is None else strides
+        self.strides = _in_order(shape) if strides is None else strides
 
     @property
     def ndim(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..core.data_sizes import is_data
+from ..core.data_sizes import is_data, shorter
 from ..core.dtypes import DTYPES, DType
 from ..core.shapes import Spec, numel, reduced_shape, wrap_dims
 from ..core.symbols import is_size
@@ -235,7 +235,7 @@ lowering("count_nonzero", "count_nonzero.dim_IntList")(
 
 @lowering("trace")
 def trace(self: Lowered, out: Spec) -> Lowered:
-    diagonal = self.reindex((min(self.shape),), lambda index: (index[0], index[0]))
+    diagonal = self.reindex((shorter(*self.shape),), lambda index: (index[0], index[0]))
     return folded(diagonal, None, False, Combine.SUM, out.dtype.opmath).cast(out.dtype)
 
 

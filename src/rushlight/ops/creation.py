@@ -10,7 +10,7 @@ from typing import Any
 from ..core import dtypes
 from ..core.data_sizes import is_data
 from ..core.dtypes import DTYPES, Category, DType
-from ..core.errors import check
+from ..core.errors import check, fail
 from ..core.registry import FUNCTION, INPLACE, INPLACE_METHOD, INTERNAL, METHOD, OUT, Api, define
 from ..core.shapes import (
     Shape,
@@ -104,10 +104,13 @@ def check_representable(value: Any, dtype: DType, name: str) -> None:
         low = info.min if dtype.is_signed else 0 if isinstance(value, float) else -info.max
         check(low <= value, _overflow(value, dtype, name))
         check(value <= info.max, _overflow(value, dtype, name))
-    elif dtype.is_floating_point and not is_data(value):
-        check(
-            not math.isfinite(value) or abs(value) <= dtypes.finfo(dtype).max, _overflow(value, dtype, name)
-        )
+    elif (
+        dtype.is_floating_point
+        and not is_data(value)
+        and not abs(value) <= dtypes.finfo(dtype).max  # of a live number, a guard on the outcome alone
+        and math.isfinite(value)
+    ):
+        fail(_overflow(value, dtype, name))
 
 
 def _overflow(value: Any, dtype: DType, name: str) -> str:

@@ -35,6 +35,7 @@ EXCLUDED: dict[str, str] = {
 
 _UNROLLED = "its decomposition has a step for each column"
 _SPARSE = "sizes of sparse tensors are no symbols"
+_TALL = "tall and wide matrices go through other steps: which it is, is a guard"
 
 # Entries that are compiled more than once for samples that differ in sizes alone, if all sizes are symbols.
 COMPILED_AGAIN: dict[str, str] = {
@@ -44,6 +45,13 @@ COMPILED_AGAIN: dict[str, str] = {
     "linalg.multi_dot": "the order of fewest multiplications follows from the sizes",
     "isin": "few values are compared one by one, many are sorted",
     "sparse.mm.reduce": _SPARSE,
+    "linalg.householder_product": _UNROLLED,
+    "ormqr": _UNROLLED,
+    "svd_lowrank": _TALL,
+    "pca_lowrank": _TALL,
+    "linalg.lstsq": _TALL,
+    "linalg.lstsq.grad_oriented": _TALL,
+    "multinomial": "how many random words it takes follows from the data, for numbers of rows that are known",
 }
 
 
