@@ -27,4 +27,4 @@ def depth_row(name: str, quick: bool) -> Row:
     contestants: dict[str, Any] = {OURS: first_call(functools.partial(training_call, DEEP))}
     for layers in DEPTHS:
         contestants[f"{layers} layers"] = first_call(functools.partial(training_call, layers))
-    return Row(name, contestants, {"2 layers": BAR}, 1 if quick else 3)
+    return Row(name, contestants, {"2 layers": BAR}, 1 if quick else 6)

@@ -357,7 +357,9 @@ def _is_fresh(node: Node, grad: Tensor, grads: list[Any] | None, outputs: Any) -
     """Whether nobody but the engine holds `grad`, so that a leaf may keep it as its gradient."""
     if not node._owns_results() or node._hooks is not None:
         return False
-    if grad._storage is not None or grad._base is not None:
+    if grad._base is not None:
+        return False
+    if grad._storage is not None and (grad._trace is None or not grad._trace.holds_alone(grad)):
         return False
     for given in grads or ():
         if given is grad:

@@ -10,6 +10,7 @@ program left on its tensors.
 
 from __future__ import annotations
 
+import sys
 import weakref
 from dataclasses import dataclass, replace
 from types import CodeType
@@ -190,6 +191,12 @@ class TensorsOfProgram(Interpreter):
     def claim(self, tensor: Tensor) -> None:
         super().claim(tensor)
         self._abstract.append(weakref.ref(tensor))
+
+    def holds_alone(self, tensor: Tensor) -> bool:
+        storage = tensor.storage_object
+        state = self.states.get(id(storage))
+        # the tensor has it, the capture keeps it, and it is looked at
+        return state is not None and state.source is None and sys.getrefcount(storage) <= 4
 
     def abstract_tensors(self) -> list[Tensor]:
         """All there are, those that autograd has saved included."""

@@ -249,7 +249,7 @@ def _unfold(compilation: Compilation) -> Compilation:
             compilation.planned = whole
             compilation.program = compilation.schedule = whole.schedule
             break
-        compilation.keeps = compilation.keeps[1:]
+        compilation.keeps = tuple([kept for kept in compilation.keeps if kept > compilation.folded.kept])
         compilation = PassLog().run_all((*FOLD_PASSES, *PASSES_OVER_GRAPHS, *TO_PLANS), compilation)
     return compilation
 
@@ -413,7 +413,7 @@ def _compile_program(graph: Graph, symbols: Symbols, use_cache: bool, keep: bool
     """Compile a program of a call; one whose sizes are data, piece by piece."""
 
     def compiled(piece: Graph) -> Artifact:
-        return compile_graph(piece, use_cache=use_cache, keep=keep)
+        return compile_graph(piece, use_cache=use_cache, keep=keep, sized=bool(symbols.hints))
 
     if not graph.data_sizes and not symbols.assertions and not symbols.derived:
         return compiled(graph)
@@ -425,13 +425,15 @@ def _compile_program(graph: Graph, symbols: Symbols, use_cache: bool, keep: bool
     return Artifact(pieces[-1].graph, executable, log, pieces[-1].stages, guards, tuple(pieces))
 
 
-def compile_graph(graph: Graph, *, use_cache: bool = True, keep: bool = False) -> Artifact:
+def compile_graph(
+    graph: Graph, *, use_cache: bool = True, keep: bool = False, sized: bool = True
+) -> Artifact:
     """Compile a functional graph for the host, or find it among those compiled before.
 
-    With `keep`, the log of the artifact holds what every pass made, as text.
+    With `keep`, the log of the artifact holds what every pass made, as text. `sized`: sizes of it may change.
     """
     log = PassLog(keep)
-    compilation = Compilation(graph, symbols=symbols_of(graph), use_cache=use_cache)
+    compilation = Compilation(graph, symbols=symbols_of(graph) if sized else None, use_cache=use_cache)
     data = _data_sizes(graph, compilation.symbols, use_cache)
     log.run_all((*FOLD_PASSES, *PASSES_OVER_GRAPHS, COMPILE_BODIES), compilation)
     key = log.timed("key", program_key, graph, compilation.symbols_left, compilation.folded)

@@ -82,6 +82,10 @@ class Interpreter:
         """`update` of all rows, given their numbers; it takes each row of tensors by itself."""
         update(range(len(rows)))
 
+    def holds_alone(self, tensor: Tensor) -> bool:
+        """Whether no other tensor is over the memory of `tensor`, which was made here."""
+        return False
+
     def take_geometry(self, target: Tensor, view: Tensor) -> None:
         """Give `target` the geometry of `view`, a view of what it was (`target.t_()`)."""
         set_geometry(target, tuple(view.shape), view.strides(), view.storage_offset())

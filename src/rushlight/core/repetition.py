@@ -24,7 +24,7 @@ WINDOW = 4  # items that are looked at together to find how far apart equal part
 MOST_PERIODS = 16  # distances that are tried
 FEWEST = 3  # turns of a run: what they have in common is seen twice
 MOST_ROWS = 4  # runs that may follow each other as one
-MOSTLY = 0.7  # of the turns of a run, which are alike but for those at its ends
+MOSTLY = 0.5  # of the turns of a run, which are alike but for those at its ends
 SLOTS = 1 << 20  # more than an item has uses
 
 PLAIN = -1  # the run of what is not part of one
@@ -285,13 +285,13 @@ class Repetition:
                     best, self.gap = begin, layer - begin
                 begin = layer + 1
         self._begin = best
-        # what uses something of layers nearby, without a law, is on one side of the gap
         return self.gap >= self.fewest
 
     @property
     def fewest(self) -> int:
-        """Layers of the gap that a resized sequence is to have at least."""
-        return max(1, self._reach)
+        """Layers of the gap that a resized sequence is to have at least: what uses something of layers nearby,
+        without a law, is at one end of the runs, and does not reach those at the other end."""
+        return max(1, self._reach - 1)
 
     def place(self, symbol: Any) -> Place:
         """Where a symbol is at home."""

@@ -17,8 +17,8 @@ from ..core.tokens import device, layout, memory_format
 from ..graph.ir import Graph, Node, Value, map_values
 
 # layers that stay of those that nothing refers to by their number: at first, and if that is not enough
-KEPT = (4, 8)
-FEW, MANY_NODES = 2, 260  # layers that stay at first of those with many nodes, whose kernels tell them apart
+KEPT = (1, 4, 8)
+MANY_NODES = 260  # of a layer whose kernels tell it apart, so that one may be enough
 WORTH = 3  # layers that are left out at least
 FEWEST_NODES = 32  # of a graph that is worth looking at
 
@@ -32,7 +32,8 @@ class Folded:
     graph: Graph
     whole: Graph
     found: Repetition  # of the nodes and then the outputs of the whole graph
-    layers: int  # that are left out
+    kept: int  # layers of those that nothing refers to by their number,
+    layers: int  # and those that are left out
     numbering: Sequence[Layers]  # of the runs of the folded graph
     inputs: dict[Value, Place]  # where in them its inputs are at home,
     outputs: list[Place]  # and its outputs
@@ -65,15 +66,16 @@ def fold(graph: Graph, kept: int) -> Folded | None:
     found = find_repetition(items)
     if found is None:
         return None
-    if kept == KEPT[0] and sum(run.period for run in found.runs) >= MANY_NODES:
-        kept = FEW
-    if found.gap - max(kept, found.fewest) < WORTH:
-        return None
-    return _Folding(graph, found, found.gap - max(kept, found.fewest)).run()
+    if kept == KEPT[0] and sum(run.period for run in found.runs) < MANY_NODES:
+        kept = KEPT[1]
+    kept = max(kept, found.fewest)
+    return None if found.gap - kept < WORTH else _Folding(graph, found, kept).run()
 
 
 def _items(graph: Graph) -> list[Item]:
     """The nodes of a graph, and its outputs."""
+    known: dict[Any, int] = {}  # labels, by number
+    alike: dict[Any, int] = {}  # the same, by the identity of what a node is made of: that of equal layers
     layouts: dict[Any, int] = {}
     specs: dict[int, int] = {}  # by identity: many values share one
 
@@ -84,7 +86,7 @@ def _items(graph: Graph) -> list[Item]:
             layout = exact(spec.shape), exact(spec.strides), exact(spec.offset)
             described = spec.dtype, layout, spec.conj, spec.neg
             number = specs[id(spec)] = layouts.setdefault(described, len(layouts))
-        return number if value.number is None else (number, value.number)
+        return number, value.number
 
     def argument(given: Any) -> Hashable:
         kind = type(given)
@@ -98,26 +100,32 @@ def _items(graph: Graph) -> list[Item]:
             raise _Odd
         return kind, repr(given) if kind in (float, complex) else given
 
+    def label(node: Node) -> int:
+        parts = tuple([argument(given) for given in node.args]), tuple(map(described, node.outputs))
+        return known.setdefault((node.op, node.returns_list, *parts), len(known))
+
     items = []
     for node in graph.nodes:
-        outputs = node.outputs
-        label = (
+        key = (
             node.op,
             node.returns_list,
-            tuple([None if given is None else argument(given) for given in node.args]),
-            described(outputs[0]) if len(outputs) == 1 else tuple(map(described, outputs)),
+            tuple([(id(a.spec), a.number) if type(a) is Value else id(a) for a in node.args]),
+            tuple([(id(value.spec), value.number) for value in node.outputs]),
         )
-        items.append(Item(label, node.inputs(), outputs))
-    for number, value in enumerate(graph.outputs):
-        given = graph.updates.get(number)
+        number = alike.get(key)
+        if number is None:
+            number = alike[key] = label(node)
+        items.append(Item(number, node.inputs(), node.outputs))
+    for place, value in enumerate(graph.outputs):
+        given = graph.updates.get(place)
         uses = (value,) if given is None else (value, graph.inputs[given])
-        items.append(Item((given is None, described(value)), uses, (_Output(number),)))
+        items.append(Item((given is None, described(value)), uses, (_Output(place),)))
     return items
 
 
 class _Folding:
-    def __init__(self, graph: Graph, found: Repetition, layers: int) -> None:
-        self.whole, self.found, self.layers = graph, found, layers
+    def __init__(self, graph: Graph, found: Repetition, kept: int) -> None:
+        self.whole, self.found, self.kept, self.layers = graph, found, kept, found.gap - kept
         self.graph = Graph()
         self.values: dict[Place, Value] = {}
         inputs = [value for value in graph.inputs if value in found.symbols]
@@ -145,6 +153,7 @@ class _Folding:
             self.graph,
             self.whole,
             self.found,
+            self.kept,
             self.layers,
             self._numbering(),
             {value: places[value] for value in self.graph.inputs if value in places},

@@ -76,25 +76,22 @@ def _place(
 ) -> int:
     """Place buffers in turn, each in the first gap from `base` on that is free all its life; gives the end of
     the last one."""
-    # of those that have a place: where they begin and end, and when their lives do
-    low, high, born, dead = (np.empty(len(buffers), np.int64) for _ in range(4))
+    # of those that have a place, in order: where they begin and end, and when their lives do
+    placed = np.empty((4, len(buffers) + 1), np.int64)
+    low, high, born, dead = placed
     size = base
     for number, buffer in enumerate(buffers):
         length, (first, last) = lengths[buffer], lives[buffer]
-        meets = (born[:number] <= last) & (dead[:number] >= first)
-        start = _first_gap(low[:number][meets], high[:number][meets], base, length)
+        meets = ((born[:number] <= last) & (dead[:number] >= first)).nonzero()[0]
+        start = base
+        if meets.size:
+            starts, ends = low[meets], np.maximum.accumulate(high[meets])
+            if starts[0] - base < length:
+                fits = (starts[1:] - ends[:-1] >= length).nonzero()[0]
+                start = int(ends[fits[0]] if fits.size else ends[-1])
+        at = int(low[:number].searchsorted(start))
+        placed[:, at + 1 : number + 1] = placed[:, at:number]
+        placed[:, at] = start, start + length, first, last
         offsets[buffer] = start
-        low[number], high[number], born[number], dead[number] = start, start + length, first, last
         size = max(size, start + length)
     return size
-
-
-def _first_gap(low: np.ndarray, high: np.ndarray, base: int, length: int) -> int:
-    """Where the first `length` bytes from `base` on are that no range from `low` to `high` touches."""
-    if not low.size:
-        return base
-    order = np.argsort(low)
-    ends = np.maximum.accumulate(high[order])
-    starts = np.concatenate(([base], np.maximum(ends, base)))
-    fits = low[order] - starts[:-1] >= length
-    return int(starts[fits.argmax()] if fits.any() else starts[-1])

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -307,7 +308,7 @@ def _array_of(example: Any) -> np.ndarray:
 
 def _output_words(output: Output, table: _Table) -> list[int]:
     dtype = output.dtype.numpy
-    count = int(np.prod(output.shape, dtype=np.int64))
+    count = math.prod(output.shape)
     size = count * dtype.itemsize
     target = output.target
     return OutputRecord.words(

@@ -19,7 +19,7 @@ Where all fields are given they are given by name, and one that is missing or un
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 from ...core.errors import InternalError
@@ -72,9 +72,9 @@ class Struct:
         cls._bytes = offset + -offset % cls._alignment
 
     @classmethod
-    def _check(cls, names: Iterable[str]) -> None:
-        wrong = sorted(cls.FIELDS.keys() ^ set(names))
-        if wrong:
+    def _check(cls, values: dict[str, Any]) -> None:
+        if cls.FIELDS.keys() != values.keys():
+            wrong = sorted(cls.FIELDS.keys() ^ values.keys())
             raise InternalError(f"{cls.__name__}: fields that are missing or unknown: {', '.join(wrong)}")
 
     # Values.
