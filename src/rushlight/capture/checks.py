@@ -88,7 +88,8 @@ def keep_checks(graph: Graph, roots: Iterable[Value], tangents: Collection[Value
 
     What depends on `tangents` belongs to the backward half, whose places were checked in the forward one.
     """
-    raising = [node for node in graph.nodes if may_raise(node)]
+    operators = set(filter(_may_raise, {node.op for node in graph.nodes}))
+    raising = [node for node in graph.nodes if node.op in operators and may_raise(node)]
     if raising and tangents:
         late = depending_on(graph, tangents)
         raising = [node for node in raising if late.isdisjoint(node.outputs)]

@@ -26,7 +26,7 @@ def decompose(graph: Graph) -> dict[Value, Value]:
     """Replace every call that `decomposes`. Returns the new value of each value that was replaced."""
     replaced: dict[Value, Value] = {}
     waiting = graph.nodes
-    while any(decomposes(node.op) for node in waiting):
+    while any(map(decomposes, {node.op for node in waiting})):
         waiting, graph.nodes = graph.nodes, []
         for node in waiting:
             node.args = map_values(node.args, lambda value: replaced.get(value, value))

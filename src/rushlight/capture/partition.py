@@ -73,8 +73,13 @@ def extract(
 
 def keep_needed(graph: Graph) -> None:
     """Drop what neither outputs nor sizes need."""
-    needed = _needed_nodes(graph, set(), [*graph.outputs, *(value for _, value in graph.data_sizes)])
-    graph.nodes = [node for node in graph.nodes if node in needed]
+    needed = {*graph.outputs, *(value for _, value in graph.data_sizes)}
+    kept: list[Node] = []
+    for node in reversed(graph.nodes):
+        if not needed.isdisjoint(node.outputs):
+            kept.append(node)
+            needed.update(node.inputs())
+    graph.nodes = kept[::-1]
 
 
 def _needed_nodes(graph: Graph, known: set[Value], outputs: list[Value]) -> set[Node]:
