@@ -402,3 +402,29 @@ def test_invoke_subgraph_is_a_region() -> None:
     for function, weight in zip((program, compiled), weights, strict=True):
         function(x, weight).sum().backward()
     np.testing.assert_allclose(weights[1].grad.numpy(), weights[0].grad.numpy(), rtol=1e-5, atol=1e-5)
+
+
+# Operands that are a part of what lies in memory.
+
+
+PARTS: dict[str, Any] = {
+    "the first elements": lambda x: x.reshape(-1)[:6].view(2, 3),
+    "the first rows": lambda x: x[:4],
+    "the last rows": lambda x: x[2:],
+    "every second row": lambda x: x[::2],
+    "columns": lambda x: x.t()[:2],
+    "one row again and again": lambda x: x[:1].expand(4, 3),
+}
+
+
+@pytest.mark.parametrize("part", PARTS.values(), ids=PARTS.keys())
+def test_views_as_operands(part: Any) -> None:
+    def function(x: Any) -> Any:
+        xs = part(x)
+        last, steps = scan(lambda c, row: (c * 0.5 + row, c - row), xs[0] * 2, xs)
+        far, _ = scan(lambda c, row: (c + row, row), xs[0], xs, reverse=True)
+        (grown,) = while_loop(lambda c: c.abs().sum() < 50, lambda c: (c * 2 + 1,), (xs[0],))
+        either = cond(xs.sum() > 0, lambda t: t * 2, lambda t: t - 1, (xs,))
+        return last, steps, far, grown, either, map_slices(lambda row: row.exp(), xs)
+
+    same(function, X)

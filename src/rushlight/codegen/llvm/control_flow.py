@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...core.lazy import LazyModule
+from ...core.shapes import numel
 from ...graph.subgraph import BodyProgram
 from ...loops.control_flow import BodyMemory, ControlFlow
 from ...loops.nest import Buffer
@@ -114,7 +115,8 @@ class _Call:
         *results, self.scratch = kernel.outputs
         self.scratch = pointers[self.scratch]
         self.inputs, self.outputs = ([pointers[b] for b in buffers] for buffers in (kernel.inputs, results))
-        self.sizes = [(b.size.constant_value() or 0) * b.dtype.itemsize for b in kernel.inputs]
+        seen = zip(kernel.inputs, kernel.layouts, strict=True)  # perhaps of a part of a buffer
+        self.sizes = [numel(shape) * b.dtype.itemsize for b, (shape, _) in seen]
         self.result_sizes = [(b.size.constant_value() or 0) * b.dtype.itemsize for b in results]
         self.settings = kernel.node.args
         self.bodies = [_Body(self, *pair) for pair in zip(kernel.bodies, kernel.memory, strict=True)]
