@@ -332,3 +332,28 @@ def test_unknown_mode() -> None:
     with pytest.raises(ValueError, match="must be one of auto, native, reference, but it is 'fast'"):
         rl.eager.use("fast")
     assert rl.eager.get() == "native"
+
+
+@pytest.mark.parametrize(
+    ("length", "options"),
+    [(5, {}), (1, {"bias": False}), (4, {"bidirectional": True, "num_layers": 2, "batch_first": True})],
+)
+def test_layers_of_lstm_cells(length: int, options: dict[str, Any]) -> None:
+    """A layer and its way back are one kernel each, a loop over all steps."""
+    with rl.eager.use("reference"):
+        rl.manual_seed(0)
+        network = rl.nn.LSTM(6, 8, **options)
+        shape = (3, length, 6) if options.get("batch_first") else (length, 3, 6)
+        x = rl.randn(shape).requires_grad_()
+
+    def run() -> tuple[Any, ...]:
+        output, (h, c) = network(x)
+        leaves = [x, *network.parameters()]
+        return output, h, c, *rl.autograd.grad((output * output).sum() + h.sum() + c.prod(), leaves)
+
+    before = kernels_of("mkldnn_rnn_layer"), kernels_of("mkldnn_rnn_layer_backward")
+    check_same(run, exact=False)
+    after = kernels_of("mkldnn_rnn_layer"), kernels_of("mkldnn_rnn_layer_backward")
+    assert after[0] > before[0] and after[1] > before[1]
+    with guarding():
+        check_same(run, exact=False)

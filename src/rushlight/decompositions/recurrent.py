@@ -210,7 +210,7 @@ def _is_one_operator(x: Tensor, start: State, p: Parameters) -> bool:
 
 
 def _lstm_layer(x: Tensor, start: State, p: Parameters, reverse: bool) -> tuple[Tensor, State]:
-    biases = [x.new_empty((0,)) if b is None else b for b in (p.b_ih, p.b_hh)]
+    biases = [x.new_empty((1,)) if b is None else b for b in (p.b_ih, p.b_hh)]
     tensors = (x, p.w_ih, p.w_hh, *biases, *start)
     kept = MODES.grad and any(t.requires_grad for t in tensors)
     width, has_biases = start[1].shape[1], p.b_ih is not None

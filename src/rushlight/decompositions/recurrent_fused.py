@@ -6,6 +6,9 @@ share of the new gate. PyTorch runs these operators on accelerators only; here l
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ..core.dispatch import run_name
@@ -119,27 +122,57 @@ def lstm_cell_backward(
 # A layer of LSTM cells. What its way back needs of the forward steps, their gates, cells and outputs, is one flat
 # tensor.
 
+Step = Callable[[State, State], tuple[State, State]]
+Loop = Callable[[Step, State, State, bool], tuple[State, State]]
+
+
+def step_by_step(step: Step, start: State, slices: State, reverse: bool) -> tuple[State, State]:
+    """`state, outputs = step(state, parts)` for the parts of each step along the first dimension of `slices`: the last
+    state, and all outputs, stacked."""
+    parts = list(zip(*[x.unbind(0) for x in slices], strict=True))
+    state, made = start, []
+    for given in reversed(parts) if reverse else parts:
+        state, outputs = step(state, given)
+        made.append(outputs)
+    columns = zip(*(reversed(made) if reverse else made), strict=True)
+    return state, tuple([run_name("stack", column, 0) for column in columns])
+
+
+class _Loops(threading.local):
+    """How steps run: here one after the other. A capture may record them as a loop of the program."""
+
+    run: Loop = staticmethod(step_by_step)
+
+
+LOOPS = _Loops()
+
+
+@contextmanager
+def loops_by(run: Loop) -> Iterator[None]:
+    """Let `run` run the steps of layers of this thread."""
+    before, LOOPS.run = LOOPS.run, run
+    try:
+        yield
+    finally:
+        LOOPS.run = before
+
 
 def run_lstm_layer(
     x: Tensor, start: State, p: Parameters, reverse: bool, kept: bool
 ) -> tuple[Tensor, State, Tensor]:
     """The outputs, the last state and, if it is to be kept, the workspace (else one without elements)."""
-    gates = linear(x, p.w_ih, p.b_ih).unbind(0)
-    state, steps = start, []
-    for t in reversed(range(len(gates))) if reverse else range(len(gates)):
+
+    def step(state: State, given: State) -> tuple[State, State]:
         of_hidden = linear(state[0], p.w_hh, p.b_hh)
-        *state, parts = run_name("_thnn_fused_lstm_cell", gates[t], of_hidden, state[1], None, None)
-        steps.append((*state, parts))
-    outputs, cells, parts = zip(*(reversed(steps) if reverse else steps), strict=True)
-    output = stack(outputs)
+        h, c, parts = run_name("_thnn_fused_lstm_cell", given[0], of_hidden, state[1], None, None)
+        return (h, c), ((h, c, parts) if kept else (h,))
+
+    last, made = LOOPS.run(step, start, (linear(x, p.w_ih, p.b_ih),), reverse)
+    output = made[0]
     if not kept:
-        return output, tuple(state), x.new_empty((0,))
-    flat = (stack(parts).reshape(-1), stack(cells).reshape(-1), output.reshape(-1))
-    return output, tuple(state), run_name("cat", flat, 0)
-
-
-def stack(steps: tuple[Tensor, ...]) -> Tensor:
-    return run_name("stack", steps, 0)
+        return output, last, x.new_empty((0,))
+    flat = tuple([t.reshape(-1) for t in (made[2], made[1], output)])
+    return output, last, run_name("cat", flat, 0)
 
 
 def back_through_lstm_layer(
@@ -148,26 +181,28 @@ def back_through_lstm_layer(
     """Gradients of the input, the first state and the parameters, by those of the outputs and the last state."""
     length, rows, width = grads[0].shape
     count = length * rows * width
-    works = workspace[: 4 * count].view(length, rows, 4 * width).unbind(0)
-    cells = workspace[4 * count : 5 * count].view(length, rows, width).unbind(0)
+    works = workspace[: 4 * count].view(length, rows, 4 * width)
+    cells = workspace[4 * count : 5 * count].view(length, rows, width)
     output = workspace[5 * count :].view(length, rows, width)
-    of_outputs = grads[0].unbind(0)
-    order = list(reversed(range(length))) if reverse else list(range(length))
-    to_hidden, to_cell = grads[1] + of_outputs[order[-1]], grads[2]
-    found: dict[int, Tensor] = {}
-    for t, before in zip(reversed(order), [*reversed(order[:-1]), None], strict=True):
-        cx = start[1] if before is None else cells[before]
-        found[t], to_cell, _ = run_name(
-            "_thnn_fused_lstm_cell_backward_impl", to_hidden, to_cell, cx, cells[t], works[t], False
+
+    def before(first: Tensor, steps: Tensor) -> Tensor:
+        """What each step began with."""
+        lead = first.unsqueeze(0)
+        return run_name("cat", (steps[1:], lead) if reverse else (lead, steps[:-1]), 0)
+
+    def step(state: State, given: State) -> tuple[State, State]:
+        to_hidden, to_cell = state
+        of_output, cx, cy, work = given
+        gates, to_cell, _ = run_name(
+            "_thnn_fused_lstm_cell_backward_impl", to_hidden + of_output, to_cell, cx, cy, work, False
         )
-        if before is not None:
-            to_hidden = run_name("addmm", of_outputs[before], found[t], p.w_hh, 1, 1)
-    gates = stack(tuple([found[t] for t in range(length)]))
-    hidden = [start[0].unsqueeze(0), output[1:] if reverse else output[:-1]]
+        return (gates @ p.w_hh, to_cell), (gates,)
+
+    slices = (grads[0], before(start[1], cells), cells, works)
+    of_start, (gates,) = LOOPS.run(step, grads[1:], slices, not reverse)
     flat = gates.flatten(0, 1)
-    of_w_hh = flat.mT @ run_name("cat", tuple(hidden[::-1] if reverse else hidden), 0).flatten(0, 1)
+    of_w_hh = flat.mT @ before(start[0], output).flatten(0, 1)
     biases = [] if p.b_ih is None else [flat.sum(0)] * 2
-    of_start = (found[order[0]] @ p.w_hh, to_cell)
     return gates @ p.w_ih, of_start, [flat.mT @ x.flatten(0, 1), of_w_hh, *biases]
 
 

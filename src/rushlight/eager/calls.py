@@ -29,6 +29,7 @@ from .signatures import Runner, write_runner
 kernels = LazyModule("rushlight.eager.kernels")
 
 WORTH = 0.005  # seconds of NumPy's time after which a kernel is worth compiling
+WORTH_OF_ONE_SIZE = 0.05  # the same, for a kernel that serves one set of sizes
 MOST_BOUND = 256  # signatures that an operator knows; when there are more, it begins anew
 MOST_TENSORS = 192  # of one call, as of an operator over lists; the code of a kernel grows with them
 MOST_KINDS = 256  # of which an operator has kernels; others run on NumPy's
@@ -130,7 +131,7 @@ class OperatorCalls:
         started = time.perf_counter()
         result = self.reference(op, args)
         kind.seconds += time.perf_counter() - started
-        if kind.seconds > WORTH:
+        if kind.seconds > (WORTH_OF_ONE_SIZE if form.fixed else WORTH):
             self._request(kind, form)
         return result
 
@@ -174,6 +175,12 @@ def _below_everything(args: Arguments) -> bool:
 
 
 _calls: dict[OpDef, OperatorCalls] = {}
+
+
+def seconds_on_numpy() -> float:
+    """How long NumPy's kernels took for calls that a kernel is still to be made for."""
+    kinds = [kind for calls in list(_calls.values()) for kind in list(calls.kinds.values())]
+    return sum(kind.seconds for kind in kinds if not kind.refused)
 
 
 def forget() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from .._higher_order_ops.scan import scan
 from ..capture.captured_call import CapturedCall, Leaf
 from ..capture.live_inputs import LiveInputs
 from ..capture.locations import NOTHING_KNOWN
@@ -28,6 +29,7 @@ from ..core.dtypes import BY_NUMPY
 from ..core.registry import OpDef
 from ..core.shapes import Spec, contiguous_strides, extent, is_dense
 from ..core.tensor import Tensor, wrap
+from ..decompositions.recurrent_fused import loops_by
 from ..logs import logger
 from ..lowering.declare import LibraryCall
 from ..runtime import profile, redzones
@@ -72,7 +74,8 @@ def _compiled(op: OpDef, form: Form, given: Sequence[Any]) -> Kernel:
     changing = NOTHING_CHANGES if form.fixed else Changing(dims, loose)
 
     def program(*given: Any) -> Any:
-        return call(op, _filled(form.arguments, given))
+        with loops_by(lambda step, start, slices, reverse: scan(step, start, slices, reverse=reverse)):
+            return call(op, _filled(form.arguments, given))
 
     captured = capture_call(program, tuple(leaves), {}, NOTHING_KNOWN, changing)
     _check_pure(captured)
@@ -121,9 +124,11 @@ def _check_pure(captured: CapturedCall) -> None:
     for leaf in captured.leaves:
         if leaf.kind not in ("value", "view") and not (leaf.kind == "python" and leaf.python is None):
             raise Unsuitable("it returns more than new tensors")
-    indices = [leaf.index for leaf in captured.leaves if leaf.kind != "python"]
-    if len(set(indices)) != len(indices):
-        raise Unsuitable("it returns a tensor twice")
+    values, views = (
+        [leaf.index for leaf in captured.leaves if leaf.kind == kind] for kind in ("value", "view")
+    )
+    if len(set(views)) != len(views) or not set(views).isdisjoint(values):
+        raise Unsuitable("it returns two views of a tensor")
 
 
 class Kernel:

@@ -21,13 +21,13 @@ COMPOSITES = frozenset(_COMPOSITES.split())
 # convolutions.
 _OF_ONE_SIZE = """
 _max_pool2d_gradient _max_pool3d_gradient _thnn_fused_lstm_cell _thnn_fused_lstm_cell_backward_impl
-conv1d conv2d conv3d convolution convolution_backward
+conv1d conv2d conv3d convolution convolution_backward mkldnn_rnn_layer mkldnn_rnn_layer_backward
 """
 OF_ONE_SIZE = frozenset(_OF_ONE_SIZE.split())
 
 
 # Operators whose code is so long that making it takes seconds.
-_TOO_LONG = ("adaptive_max_pool", "mkldnn_rnn_layer", "miopen_rnn", "_cudnn_rnn", "lstm_mps")
+_TOO_LONG = ("adaptive_max_pool", "miopen_rnn", "_cudnn_rnn", "lstm_mps")
 
 
 def may_have_kernel(op: OpDef) -> bool:
