@@ -118,7 +118,7 @@ def small_add(name: str, quick: bool) -> Row:
         return timed(lambda: a + b)
 
     contestants = {each: contestant(each) for each in (OURS, *_installed())}
-    return Row(name, contestants, {BEST: 6.0}, 10 if quick else 50)
+    return Row(name, contestants, {BEST: 1.3}, 10 if quick else 50)
 
 
 def backward_chain(name: str, quick: bool) -> Row:
@@ -134,7 +134,7 @@ def backward_chain(name: str, quick: bool) -> Row:
         return timed(lambda: loss.backward(retain_graph=True))
 
     contestants = {each: contestant(each) for each in (OURS, *_installed())}
-    return Row(name, contestants, {BEST: 8.0}, 5 if quick else 20)
+    return Row(name, contestants, {BEST: 1.5}, 5 if quick else 20)
 
 
 def _of_case(make: Callable[[str, bool], Row], case: str, name: str, quick: bool) -> Row:

@@ -142,6 +142,7 @@ CALLBACKS = {
     ("core.symbols", "_live"): "arithmetic of sizes that leaves the integers",
     ("core.tensor", "_before_flag"): "requires_grad is set in a capture",
     ("core.transforms", "_untracked"): "a tensor of a transform is printed",
+    ("eager.calls", "_stored"): "kernels are taken from disk once the compiler is loaded",
     ("runtime.profile", "_listeners"): "compiled functions have forms with clocks, and others",
     ("runtime.redzones", "_listeners"): FORGET,
 }
@@ -259,7 +260,7 @@ def functions_in(value: Any) -> Iterator[FunctionType]:
 
 def test_callbacks_are_declared() -> None:
     """Imports go down, so that a higher module has put its function where a lower one has it."""
-    for name in ("compiler.function", "nested"):
+    for name in ("compiler.function", "eager.kernels", "nested"):
         importlib.import_module(f"rushlight.{name}")
     loaded = {module: sys.modules.get(f"rushlight.{module}") for module in MODULES}
     found = {

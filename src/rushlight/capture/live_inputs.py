@@ -24,11 +24,12 @@ SCOPE = {"math": math}  # what expressions mention
 class LiveInputs:
     """What a specialization needs of its live numbers."""
 
-    def __init__(
-        self, numbers: Numbers, holds: Callable[[Any], bool], fills: dict[type, Callable[[Any], Any]]
-    ) -> None:
-        self.roots, self._names, self._holds = list(numbers.roots), list(numbers.names), holds
-        self.fills, self.inputs = fills, {kind: numbers.inputs[kind] for kind in fills}
+    def __init__(self, numbers: Numbers, used: dict[type, list[str]]) -> None:
+        self.roots, self.names = list(numbers.roots), list(numbers.names)
+        self.used = used  # the expressions of numbers that are inputs, by their type
+        self._holds = all_hold([text for text, _ in numbers.guards], list(numbers.guards.values()))
+        self.fills = {kind: computing(texts) for kind, texts in used.items()}
+        self.inputs = {kind: numbers.inputs[kind] for kind in used}
         # expressions, and the values that they must have
         self.guards = [(expression, value) for (expression, _), value in numbers.guards.items()]
         self.lines: dict[str, str] = {}  # by expression, of the program that needs a guard
@@ -38,7 +39,7 @@ class LiveInputs:
         self.asks_places = not self.symbols.places.keys().isdisjoint(self.sizes)
         self.containers, self.places = list(numbers.containers), list(numbers.places)
         self.counters = {(id(container), key) for container, key, _, _ in numbers.counters}
-        self.trivial = not self.guards and not fills
+        self.trivial = not self.guards and not used
         self.guarded = bool(self.guards)
         self._last: tuple[list[Any], list[np.ndarray]] | None = None  # values of a call, and its inputs
 
@@ -64,7 +65,7 @@ class LiveInputs:
         needed = {expression for expression, value in self.guards if type(value) is int}
         return [
             int(name.removeprefix("argument "))
-            for i, name in enumerate(self._names)
+            for i, name in enumerate(self.names)
             if f"v[{i}]" in needed and name.removeprefix("argument ").isdigit()
         ]
 
@@ -109,13 +110,13 @@ class LiveInputs:
     def symbols_in_words(self) -> list[str]:
         """Each size that changes: what it is, was in the call that was captured, and may be."""
         return [
-            f"{dim.name} is {self._names[root]}, {self.symbols.hints[dim]} here, {_range(dim.low, dim.high)}"
+            f"{dim.name} is {self.names[root]}, {self.symbols.hints[dim]} here, {_range(dim.low, dim.high)}"
             for dim, root in self.sizes.items()
         ]
 
     def in_words(self, expression: str) -> str:
         """An expression with the names of the roots."""
-        return re.sub(r"v\[(\d+)\]", lambda found: self._names[int(found[1])], expression)
+        return re.sub(r"v\[(\d+)\]", lambda found: self.names[int(found[1])], expression)
 
     def filled(self, kinds: Sequence[type]) -> list[np.ndarray] | None:
         """The inputs for numbers of these kinds in a call without numbers as arguments; None if a guard does
@@ -133,6 +134,21 @@ class LiveInputs:
     def fill(self, kind: type, values: list[Any]) -> np.ndarray:
         """What the graph input for numbers of `kind` holds. OverflowError for an int that does not fit."""
         return np.array(self.fills[kind](values), np.float64 if kind is float else np.int64)
+
+
+def all_hold(texts: Sequence[str], expected: Sequence[Any]) -> Callable[[Any], bool]:
+    """Whether all expressions of the roots' values have the values that are expected."""
+    checks = [f"same({text}, g[{i}])" for i, text in enumerate(texts)]
+    found: Callable[[Any], bool] = eval(
+        f"lambda v: {' and '.join(checks) or 'True'}", {**SCOPE, "same": same, "g": list(expected)}
+    )
+    return found
+
+
+def computing(texts: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """What expressions of the roots' values are."""
+    found: Callable[[Any], tuple[Any, ...]] = eval(f"lambda v: ({', '.join(texts)},)", dict(SCOPE))
+    return found
 
 
 def _range(low: Any, high: Any) -> str:

@@ -42,7 +42,7 @@ from ..core.shapes import Spec
 from ..core.symbol_table import DERIVED, LARGEST, DerivedSize
 from ..core.symbols import Symbols, SymInt, install_live_numbers, spelled, symbols_in
 from ..graph.ir import Graph, Value, changing_sizes
-from .live_inputs import SCOPE, LiveInputs, roots_in, same
+from .live_inputs import SCOPE, LiveInputs, roots_in
 from .locations import MISSING, Place
 
 _DTYPES = {float: DTYPES["float64"], int: DTYPES["int64"]}
@@ -302,14 +302,10 @@ class Numbers:
 
     def finish(self) -> LiveInputs:
         self.open = False
-        checks = [f"same({expression}, g[{i}])" for i, (expression, _) in enumerate(self.guards)]
-        scope = {**SCOPE, "same": same, "g": list(self.guards.values())}
-        holds = eval(f"lambda v: {' and '.join(checks) or 'True'}", scope)
         orders: dict[type, list[str]] = {float: [], int: []}
         for expression, kind in self.used:
             orders[kind].append(expression)
-        fills = {kind: eval(f"lambda v: ({', '.join(e)},)", dict(SCOPE)) for kind, e in orders.items() if e}
-        return LiveInputs(self, holds, fills)
+        return LiveInputs(self, {kind: texts for kind, texts in orders.items() if texts})
 
 
 def _contents(read: Callable[[], Any]) -> list[Any]:

@@ -7,10 +7,13 @@ from typing import Any
 
 from ..core.index_data import guard_admits
 from ..core.symbols import Symbols
+from ..graph.ir import Graph
 from ..graph.subgraph import BodyProgram
 from ..logs import logger
 from ..runtime.engine import Library, engine
-from .linking import link
+from ..runtime.executable import Executable
+from ..runtime.sized import SizedExecutable
+from .linking import link, make_executable
 from .program_cache import unpack
 
 MOST = 256  # that a process remembers
@@ -41,6 +44,14 @@ def recall(key: str | None, bodies: Mapping[str, BodyProgram]) -> tuple[dict[str
     known = description, link(description, code, bodies)
     remember(key, *known)
     return known
+
+
+def stored_program(key: str) -> Executable | SizedExecutable | None:
+    """A program without bodies that was compiled before, native throughout; None if there is none."""
+    known = recall(key, {})
+    if known is None or known[0]["calls"] or not all(isinstance(s, str) for s in known[0]["segments"]):
+        return None
+    return make_executable(Graph(), *known)
 
 
 def admits(description: dict[str, Any], symbols: Symbols | None) -> bool:

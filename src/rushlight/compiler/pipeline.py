@@ -314,11 +314,8 @@ PIPELINE: tuple[Pass, ...] = (CAPTURE, *CALL_PASSES, *PROGRAM_PASSES)
 
 @dataclass
 class Artifact:
-    """An executable and the graph it computes.
-
-    What the stages in between made is kept, or, for a program that came from the cache, made again when
-    somebody wants to see it.
-    """
+    """An executable and the graph it computes; what the stages in between made is kept, or, for a program that
+    came from the cache, made again when somebody wants to see it."""
 
     graph: Graph
     executable: Executable | SizedExecutable | PiecewiseExecutable
@@ -327,6 +324,7 @@ class Artifact:
     guards: Sequence[Any] = ()  # what the stages assumed of sizes that change, as data
     pieces: tuple[Artifact, ...] = ()  # of a program whose sizes are data; the other fields are of the last
     folded: bool = False  # the graph has not been through its passes: only a few of its layers were
+    key: str | None = None  # for `stored_program`
 
     def graph_after_passes(self) -> Graph:
         """The whole graph, with all its layers, after the passes over it."""
@@ -464,6 +462,7 @@ def compile_graph(
         compilation if compilation.module else None,
         known[0]["guards"],
         folded=compilation.folded is not None,
+        key=key,
     )
     _tell(artifact)
     if use_cache:

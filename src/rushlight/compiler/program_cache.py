@@ -33,18 +33,19 @@ _TOKENS = (device, layout, memory_format)
 def program_key(graph: Graph, symbols: Symbols | None, folded: Folded | None = None) -> str | None:
     """The key of a graph after its passes, or before them if it is folded; None if it has no exact text."""
     try:
-        return key_of(
-            (
-                _text(graph) if folded is None else _text_of_layers(folded),
-                _symbols(symbols),
-                "guarded" * redzones.enabled(),
-                "timed, with events" * profile.enabled(),
-                "filled" * DETERMINISM.fills,
-                *_surroundings(),
-            )
-        )
-    except _NoText:
+        return key_under(_text(graph) if folded is None else _text_of_layers(folded), _symbols(symbols))
+    except NoText:
         return None
+
+
+def key_under(*texts: str) -> str:
+    """A key of texts and everything else that decides about code: modes, this package, LLVM, the CPU."""
+    modes = (
+        "guarded" * redzones.enabled(),
+        "timed, with events" * profile.enabled(),
+        "filled" * DETERMINISM.fills,
+    )
+    return key_of((*texts, *modes, *_surroundings()))
 
 
 @functools.cache
@@ -52,8 +53,8 @@ def _surroundings() -> tuple[str, ...]:
     return ("program 2", fingerprint(), engine().identity())
 
 
-class _NoText(Exception):
-    pass
+class NoText(Exception):
+    """An argument has no exact text."""
 
 
 def _text(graph: Graph) -> str:
@@ -88,7 +89,7 @@ def _text_of_layers(folded: Folded) -> str:
 
 def _node_text(node: Node, names: dict[Value, str], known: dict[int, str]) -> str:
     if _is_lowered_by_program(node.op):
-        raise _NoText
+        raise NoText
     outputs = ", ".join([f"{names[v]} {_described(v, known)}" for v in node.outputs])
     arguments = ", ".join([_argument(a, names) for a in node.args])
     return f"{outputs} = {node.op.name}({arguments}) {node.returns_list}"
@@ -111,7 +112,7 @@ def _described(value: Value, known: dict[int, str]) -> str:
     spec = value.spec
     number = "" if value.number is None else value.number.__name__
     if value.constant is not None:
-        raise _NoText
+        raise NoText
     text = known.get(id(spec))
     if text is None:
         layout = f"{spec.known_shape()}{spec.known_strides()}{spec.offset}"
@@ -135,7 +136,12 @@ def _argument(argument: Any, names: dict[Value, str]) -> str:
         return repr(argument)
     if isinstance(argument, Subgraph) and argument.program is not None and argument.program.cached:
         return argument.program.name
-    raise _NoText
+    raise NoText
+
+
+def exact_text(argument: Any) -> str:
+    """The text of an argument that is no value of a graph; NoText if none tells it from all others."""
+    return _argument(argument, {})
 
 
 def pack(description: dict[str, Any], code: bytes) -> bytes:

@@ -127,8 +127,8 @@ Loop = Callable[[Step, State, State, bool], tuple[State, State]]
 
 
 def step_by_step(step: Step, start: State, slices: State, reverse: bool) -> tuple[State, State]:
-    """`state, outputs = step(state, parts)` for the parts of each step along the first dimension of `slices`: the last
-    state, and all outputs, stacked."""
+    """`state, outputs = step(state, parts)` for the parts of each step along the first dimension of `slices`: the
+    last state, and all outputs, stacked."""
     parts = list(zip(*[x.unbind(0) for x in slices], strict=True))
     state, made = start, []
     for given in reversed(parts) if reverse else parts:

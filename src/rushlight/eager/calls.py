@@ -28,8 +28,11 @@ from .signatures import Runner, write_runner
 
 kernels = LazyModule("rushlight.eager.kernels")
 
-WORTH = 0.005  # seconds of NumPy's time after which a kernel is worth compiling
-WORTH_OF_ONE_SIZE = 0.05  # the same, for a kernel that serves one set of sizes
+WORTH = 0.05  # seconds of NumPy's time after which a kernel is worth compiling: about as long as that takes
+WORTH_OF_ONE_SIZE = 0.2  # the same, for a kernel that serves one set of sizes
+WORTH_LOOKING = (
+    0.02  # seconds of NumPy's time, in all, after which kernels that are on disk are taken from there
+)
 MOST_BOUND = 256  # signatures that an operator knows; when there are more, it begins anew
 MOST_TENSORS = 192  # of one call, as of an operator over lists; the code of a kernel grows with them
 MOST_KINDS = 256  # of which an operator has kernels; others run on NumPy's
@@ -41,13 +44,14 @@ LARGE = 1 << 14  # elements from which a kernel is bound to sizes that come for 
 class CallKind:
     """Calls of one operator that one kernel may serve."""
 
-    __slots__ = ("generation", "kernels", "queued", "refused", "seconds")
+    __slots__ = ("generation", "kernels", "looked", "queued", "refused", "seconds")
 
     def __init__(self) -> None:
         self.kernels: list[Any] = []
         self.seconds = 0.0  # that NumPy took
         self.queued = False
         self.refused = False  # there is no kernel
+        self.looked = False  # for one on disk
         self.generation = worker.generation()
 
     def compile(self, op: OpDef, form: Form) -> None:
@@ -61,6 +65,22 @@ class CallKind:
         except Exception as error:
             self.refuse(op, error)
         self.queued, self.seconds = False, 0.0
+
+    def look(self, op: OpDef, form: Form) -> None:
+        """Take kernels for a form from disk, as far as they are there."""
+        if _stored is None or self.looked or self.kernels or self.queued:
+            return
+        self.looked = True
+        try:
+            while len(self.kernels) < MOST_KERNELS:
+                kernel = _stored(op, form, len(self.kernels))
+                if kernel is None:
+                    return
+                self.kernels.append(kernel)
+                if kernel.serves(form) or form.fixed:
+                    return
+        except Exception as error:
+            self.refuse(op, error)
 
     def refuse(self, op: OpDef, error: Exception) -> None:
         logger("eager").info("%s runs on NumPy: %s: %s", op.name, type(error).__name__, error)
@@ -109,6 +129,7 @@ class OperatorCalls:
             if len(self.kinds) >= MOST_KINDS:
                 return self._alone(key, args)
             kind = self.kinds[form.key] = CallKind()
+        kind.look(op, form)
         if settings.get() == "native" and not kind.refused:
             bound = kind.bind(op, form, arrays)
             if bound is None and not kind.refused:
@@ -130,7 +151,7 @@ class OperatorCalls:
             self._remember(key, kind)
         started = time.perf_counter()
         result = self.reference(op, args)
-        kind.seconds += time.perf_counter() - started
+        _spend(kind, time.perf_counter() - started)
         if kind.seconds > (WORTH_OF_ONE_SIZE if form.fixed else WORTH):
             self._request(kind, form)
         return result
@@ -153,6 +174,24 @@ class OperatorCalls:
         if not kind.queued or kind.generation != worker.generation():
             kind.queued, kind.generation = True, worker.generation()
             worker.submit(lambda: kind.compile(self.op, form))
+
+
+_stored: Callable[[OpDef, Form, int], Any] | None = None  # finds kernels on disk, once the compiler is there
+_spent = 0.0  # seconds of NumPy's time before that
+
+
+def install_stored(load: Callable[[OpDef, Form, int], Any]) -> None:
+    global _stored
+    _stored = load
+
+
+def _spend(kind: CallKind, seconds: float) -> None:
+    global _spent
+    kind.seconds += seconds
+    if _stored is None:
+        before, _spent = _spent, _spent + seconds
+        if before < WORTH_LOOKING <= _spent:
+            worker.submit(lambda: kernels.compile_form)  # which imports the compiler
 
 
 def runner(op: OpDef, reference: Runner) -> Runner:

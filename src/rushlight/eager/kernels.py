@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from .._higher_order_ops.scan import scan
-from ..capture.captured_call import CapturedCall, Leaf
-from ..capture.live_inputs import LiveInputs
+from ..capture.captured_call import CapturedCall
 from ..capture.locations import NOTHING_KNOWN
 from ..capture.program import capture_call
 from ..capture.references import Argument, TensorRef
 from ..capture.sizes import NOTHING_CHANGES, Changing
 from ..compiler.build import build_specialization
+from ..compiler.known_programs import stored_program
 from ..compiler.pipeline import compile_captured
 from ..core.arrays import array_over
 from ..core.dispatch import call
@@ -33,11 +33,24 @@ from ..decompositions.recurrent_fused import loops_by
 from ..logs import logger
 from ..lowering.declare import LibraryCall
 from ..runtime import profile, redzones
+from ..runtime.engine import engine
 from ..runtime.executable import Executable
 from ..runtime.executable import Slot as OutputSlot
 from ..runtime.invoke import NO_GUARDS, Effects, Invoker, Output, Source, available
 from ..runtime.sized import SizedExecutable
-from .calls import forget
+from .calls import forget, install_stored
+from .kernel_records import (
+    KernelNumbers,
+    KernelRecord,
+    NoRecord,
+    Result,
+    View,
+    captured_numbers,
+    pack,
+    record_key,
+    result_of,
+    unpack,
+)
 from .layouts import Form, Operand, Slot
 from .usual_sizes import STAGES, with_usual_sizes
 
@@ -51,19 +64,43 @@ class Unsuitable(Exception):
 
 
 def compile_form(op: OpDef, form: Form, stage: int) -> Kernel:
-    """Compile the kernel of a form: with usual sizes or, after all stages of these, with its own. Raises for an
-    operator that cannot have one."""
+    """Load or compile the kernel of a form: with usual sizes or, after all stages of these, with its own. Raises
+    for an operator that cannot have one."""
     if isinstance(op.lowering, LibraryCall):
         raise Unsuitable(op.lowering.reason)
-    usual = None if stage >= STAGES or form.fixed else with_usual_sizes(form.leaves, stage)
+    usual = _usual(form, stage)
     if usual is not None:
         try:
-            return _compiled(op, form, usual)
+            return _stored(op, form, usual) or _compiled(op, form, usual)
         except Unsuitable:
             raise
         except Exception as error:  # sizes that the arguments of the operator rule out
             logger("eager").debug("%s: no kernel with usual sizes: %s", op.name, error)
-    return _compiled(op, form, form.leaves)
+    return _stored(op, form, form.leaves) or _compiled(op, form, form.leaves)
+
+
+def stored_form(op: OpDef, form: Form, stage: int) -> Kernel | None:
+    """The kernel that `compile_form` gives, if an earlier process has left it on disk."""
+    if isinstance(op.lowering, LibraryCall):
+        return None
+    return _stored(op, form, _usual(form, stage) or form.leaves)
+
+
+def _usual(form: Form, stage: int) -> list[Any] | None:
+    return None if stage >= STAGES or form.fixed else with_usual_sizes(form.leaves, stage)
+
+
+def _stored(op: OpDef, form: Form, given: Sequence[Any]) -> Kernel | None:
+    """A kernel that was captured with these leaves."""
+    key = record_key(op, form, given)
+    data = None if key is None else engine().cache.load(key)
+    if data is None:
+        return None
+    program, record = unpack(data)
+    if not record.numbers.holds(record.numbers.read(given)):
+        return None  # it was captured with other numbers
+    executable = stored_program(program)
+    return None if executable is None else Kernel(record, executable)
 
 
 def _compiled(op: OpDef, form: Form, given: Sequence[Any]) -> Kernel:
@@ -85,7 +122,35 @@ def _compiled(op: OpDef, form: Form, given: Sequence[Any]) -> Kernel:
     executable = compiled.forward.executable
     if not isinstance(executable, Executable | SizedExecutable) or compiled.backward is not None:
         raise Unsuitable("its sizes are data")
-    return Kernel(specialization.call, executable, specialization.inputs, specialization.live)
+    record = KernelRecord(
+        _inputs_of(specialization.inputs),
+        [result_of(leaf) for leaf in captured.leaves],
+        captured.structure,
+        captured_numbers(specialization.live),
+    )
+    kernel = Kernel(record, executable)
+    key = record_key(op, form, given)
+    if key is not None and compiled.forward.key is not None:
+        try:
+            engine().cache.store(key, pack(compiled.forward.key, record, specialization.live))
+        except NoRecord as reason:
+            logger("eager").debug("%s is compiled in every process: %s", op.name, reason)
+    return kernel
+
+
+def _inputs_of(given: Sequence[Any]) -> list[int | type]:
+    """For each input of a program the number of the leaf, or the type of the numbers that it holds."""
+    inputs: list[int | type] = []
+    for ref in given:
+        if isinstance(ref, TensorRef):
+            if not isinstance(ref, Argument):
+                raise Unsuitable("it takes tensors from elsewhere")
+            inputs.append(ref.index)
+        elif ref in (float, int):
+            inputs.append(ref)
+        else:
+            raise Unsuitable("it draws random numbers")
+    return inputs
 
 
 def _filled(arguments: Any, given: Sequence[Any]) -> Any:
@@ -134,28 +199,11 @@ def _check_pure(captured: CapturedCall) -> None:
 class Kernel:
     """An operator as native code."""
 
-    def __init__(
-        self,
-        captured: CapturedCall,
-        executable: Executable | SizedExecutable,
-        inputs: Sequence[Any],
-        live: LiveInputs,
-    ) -> None:
-        self._leaves, self._structure = captured.leaves, captured.structure
+    def __init__(self, record: KernelRecord, executable: Executable | SizedExecutable) -> None:
+        self._results, self._structure, self._live = record.results, record.structure, record.numbers
         self._executable = executable
-        self._live = live
-        self._single = len(captured.leaves) == 1 and captured.structure.type is None
-        # for each input of the program the number of the leaf, or the type of the numbers that it holds
-        self._inputs: list[int | type] = []
-        for ref in inputs:
-            if isinstance(ref, TensorRef):
-                if not isinstance(ref, Argument):
-                    raise Unsuitable("it takes tensors from elsewhere")
-                self._inputs.append(ref.index)
-            elif ref in (float, int):
-                self._inputs.append(ref)
-            else:
-                raise Unsuitable("it draws random numbers")
+        self._single = len(record.results) == 1 and record.structure.type is None
+        self._inputs = record.inputs
         self._kinds = [kind for kind in self._inputs if isinstance(kind, type)]
 
     def serves(self, form: Form) -> bool:
@@ -171,9 +219,9 @@ class Kernel:
         values = self._live.read(form.leaves)
         if not self._live.holds(values):
             return None
-        executable = self._executable
+        executable, sizes = self._executable, self._live.sizes_of(values)
         if isinstance(executable, SizedExecutable):
-            executable = executable.at(self._live.sizes_of(values))
+            executable = executable.at(list(sizes.values()))
         if not executable.native or executable.calls is not None:
             raise Unsuitable("a part of it has no native code")
         if executable.updates:
@@ -181,17 +229,10 @@ class Kernel:
         if executable.workspace_size > MOST_WORKSPACE:
             return None
         live = self._live.at(values)
-        slots = _result_slots(form, executable, [self._sized(leaf, values) for leaf in self._leaves])
+        results = [r if r.view is None else Result(r.output, r.view.at(sizes)) for r in self._results]
+        slots = _result_slots(form, executable, results)
         run = self._finished(self._native(form, arrays, executable, slots, live), executable)
         return run if not form.numbers else self._with_numbers(run, form, len(arrays), live)
-
-    def _sized(self, leaf: Leaf, values: Sequence[Any]) -> Leaf:
-        """A leaf with the sizes of a call."""
-        if leaf.kind != "view" or not self._live.sizes:
-            return leaf
-        assert leaf.spec is not None
-        sizes = dict(zip(self._live.sizes, self._live.sizes_of(values), strict=True))
-        return replace(leaf, spec=leaf.spec.sized(sizes))
 
     def _native(
         self,
@@ -199,7 +240,7 @@ class Kernel:
         arrays: Sequence[np.ndarray],
         executable: Executable,
         slots: Sequence[OutputSlot],
-        live: LiveInputs,
+        live: KernelNumbers,
     ) -> Callable[..., Any]:
         """The native callable: it takes the arrays, then one array for the numbers of each kind."""
         operands = [i for i, leaf in enumerate(form.leaves) if isinstance(leaf, Operand)]
@@ -234,7 +275,7 @@ class Kernel:
 
     def _finished(self, run: Callable[..., Any], executable: Executable) -> Callable[..., Any]:
         """`run`, with results as the operator gives them."""
-        structure, leaves = self._structure, self._leaves
+        structure, results = self._structure, self._results
         alone = self._single and len(executable.output_slots) == 1
         if alone and not executable.reports:
             return run
@@ -245,7 +286,7 @@ class Kernel:
                 return found
             if type(found) is int:
                 executable.report(found)
-            return structure.unflatten([found[o.index] if o.kind != "python" else None for o in leaves])
+            return structure.unflatten([None if r.output is None else found[r.output] for r in results])
 
         def listed(*given: Any) -> Any:
             found = run(*given)
@@ -257,17 +298,15 @@ class Kernel:
             return found
 
         count = len(executable.output_slots)
-        in_order = [leaf.index for leaf in leaves if leaf.kind != "python"] == list(range(count))
         plain = (
-            in_order
-            and len(leaves) == count
+            [r.output for r in results] == list(range(count))
             and structure.type is tuple
             and all(c.type is None for c in structure.children)
         )
         return listed if plain else finished
 
     def _with_numbers(
-        self, run: Callable[..., Any], form: Form, count: int, live: LiveInputs
+        self, run: Callable[..., Any], form: Form, count: int, live: KernelNumbers
     ) -> Callable[..., Any]:
         """`run` for calls with numbers, which are `form.numbers` among the leaves, None where a number is not
         known only in the call."""
@@ -299,7 +338,7 @@ class Kernel:
         return filled
 
 
-def _is_itself(live: LiveInputs, kind: type, blank: list[Any], at: int | None) -> bool:
+def _is_itself(live: KernelNumbers, kind: type, blank: list[Any], at: int | None) -> bool:
     """Whether the input for numbers holds the one number of a call as it is."""
     if at is None:
         return False
@@ -312,22 +351,21 @@ def _is_itself(live: LiveInputs, kind: type, blank: list[Any], at: int | None) -
     return len(found) == 1 and found[0] is mark
 
 
-def _result_slots(form: Form, executable: Executable, leaves: Sequence[Any]) -> list[OutputSlot]:
+def _result_slots(form: Form, executable: Executable, results: Sequence[Result]) -> list[OutputSlot]:
     """The outputs of the program as they are returned: with the shapes and strides that the rule says."""
     slots = executable.output_slots
     specs = form.specs
-    if specs is None:
-        found = list(slots)
-        for leaf in leaves:
-            if leaf.kind == "view":
-                found[leaf.index] = _viewed(slots[leaf.index], leaf.spec)
-        return found
-    values = [leaf for leaf in leaves if leaf.kind == "value"]
-    if len(values) != len(specs) or sorted(leaf.index for leaf in values) != list(range(len(slots))):
-        raise Unsuitable("its results are not those of its rule")
     found = list(slots)
-    for leaf, spec in zip(values, specs, strict=True):
-        found[leaf.index] = _result_slot(slots[leaf.index], spec, form.shape)
+    if specs is None:
+        for result in results:
+            if result.output is not None and result.view is not None:
+                found[result.output] = _viewed(slots[result.output], result.view)
+        return found
+    values = [result.output for result in results if result.output is not None and result.view is None]
+    if len(values) != len(specs) or sorted(values) != list(range(len(slots))):
+        raise Unsuitable("its results are not those of its rule")
+    for output, spec in zip(values, specs, strict=True):
+        found[output] = _result_slot(slots[output], spec, form.shape)
     return found
 
 
@@ -347,11 +385,11 @@ def _result_slot(slot: OutputSlot, spec: Spec, seen: tuple[int, ...] | None) -> 
     )
 
 
-def _viewed(slot: OutputSlot, spec: Spec) -> OutputSlot:
+def _viewed(slot: OutputSlot, view: View) -> OutputSlot:
     """A contiguous output in another shape."""
-    shape = spec.known_shape()
-    plain = slot.strides is None and spec.known_strides() == contiguous_strides(shape) and spec.offset == 0
-    if not plain or spec.conj or spec.neg or math.prod(shape) != math.prod(slot.shape):
+    shape = tuple(view.shape)
+    plain = slot.strides is None and view.strides == contiguous_strides(shape) and view.offset == 0
+    if not plain or view.lazy or math.prod(shape) != math.prod(slot.shape):
         raise Unsuitable("it returns a view")
     return replace(slot, shape=shape)
 
@@ -384,3 +422,4 @@ def _memory(array: np.ndarray) -> np.ndarray:
 
 
 redzones.on_change(forget)
+install_stored(stored_form)

@@ -1,8 +1,10 @@
 """The thread that makes kernels while the program goes on with NumPy's.
 
-One daemon thread takes jobs in order. `_at_work` is held while a job runs: a fork waits for it, so that a child
-finds no lock taken and no half-made state, and starts a thread of its own when it has a job; the end of the
-interpreter waits for it, so that native code is not running when its libraries are taken down.
+One daemon thread takes jobs in order. While it works, threads of the program that want Python's lock wait for
+`TURN` at most, not for the 5 ms that are usual: their operators would take many times as long. `_at_work` is held
+while a job runs: a fork waits for it, so that a child finds no lock taken and no half-made state, and starts a
+thread of its own when it has a job; the end of the interpreter waits for it, so that native code is not running
+when its libraries are taken down.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ import queue
 import sys
 import threading
 from collections.abc import Callable
+
+TURN = 0.0002  # seconds
 
 Job = Callable[[], object]
 
@@ -47,11 +51,21 @@ def _work(jobs: queue.SimpleQueue[Job]) -> None:
         with _at_work:
             if _stopped:
                 return
-            try:
-                job()
-            except Exception:
-                threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
+            _run(job)
         del job
+
+
+def _run(job: Job) -> None:
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(min(usual, TURN))
+    kept = sys.getswitchinterval()
+    try:
+        job()
+    except Exception:
+        threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
+    finally:
+        if sys.getswitchinterval() == kept:  # else somebody has set it meanwhile
+            sys.setswitchinterval(usual)
 
 
 def wait(timeout: float | None = None) -> bool:
