@@ -357,3 +357,28 @@ def test_layers_of_lstm_cells(length: int, options: dict[str, Any]) -> None:
     assert after[0] > before[0] and after[1] > before[1]
     with guarding():
         check_same(run, exact=False)
+
+
+STORED: dict[str, Callable[[Any], Any]] = {
+    "pointwise": lambda x: x * 1.5 + x.t(),
+    "rows": lambda x: F.layer_norm(x, x.shape[1:]),
+    "several results": lambda x: x.sort(1),
+    "a product": lambda x: x[:, :7] @ x[:7],
+}
+
+
+@pytest.mark.parametrize("function", STORED.values(), ids=STORED.keys())
+def test_kernels_come_from_disk(function: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that finds a kernel there captures nothing."""
+    x = rl.arange(225.0).reshape(15, 15).sin()
+    expected = function(x)
+
+    def no_capture(*given: Any) -> Any:
+        raise AssertionError("captured again")
+
+    calls.forget()
+    monkeypatch.setattr("rushlight.eager.kernels.capture_call", no_capture)
+    found = function(x)
+    assert all(c.natives for c in calls._calls.values() if c.kinds)
+    for mine, theirs in zip(*(r if isinstance(r, tuple) else (r,) for r in (found, expected)), strict=True):
+        assert bits(mine) == bits(theirs)
