@@ -64,6 +64,7 @@ NAMES: dict[str, str] = {
     "fx.experimental.symbolic_shapes": "guard_size_oblivious is_symbolic",
     "fx.passes.shape_prop": "ShapeProp",
     "export": "export ExportedProgram Dim save load",
+    "onnx": "export is_in_onnx_export OnnxExporterError",
     "hub": (
         "get_dir set_dir load list help load_state_dict_from_url download_url_to_file _get_torch_home HASH_REGEX"
     ),

@@ -86,6 +86,7 @@ FLOORS = [
         "fx",
         "hub",
         "jit",
+        "onnx",
         "mps",
         "multiprocessing",
         "overrides",

@@ -140,8 +140,6 @@ def test_nothing_is_fetched() -> None:
         rl.hub.list("pytorch/vision")
     with pytest.raises(NotImplementedError, match=r"Fetch https://example\.com/w\.pt yourself"):
         rl.hub.load_state_dict_from_url("https://example.com/w.pt")
-    with pytest.raises(ImportError, match="tensorboardX"):
-        importlib.import_module("rushlight.utils.tensorboard")
 
 
 # pytree

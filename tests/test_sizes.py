@@ -61,11 +61,13 @@ FOLLOW_TORCH = {
     "nn/modules/conv.py: _LazyConvTranspose.__init__": "nn.LazyConvTranspose2d",
     "sparse/_construct.py: sparse_compressed_tensor": "sparse_compressed_tensor",
     "sparse/_construct.py: sparse_coo_tensor": "sparse_coo_tensor",
+    "utils/tensorboard/writer.py: SummaryWriter.add_histogram_raw": "utils.tensorboard.SummaryWriter",
+    "utils/tensorboard/writer.py: SummaryWriter.add_pr_curve_raw": "utils.tensorboard.SummaryWriter",
 }
 
 # What rules may ask for beside an operator's arguments.
-ASKED = {"ops", "out", "low", "batch", "grad", "grads", "needs", "result", "output"}
-RULES = ("ops", "kernels", "decompositions", "derivatives", "batching", "lowering")
+ASKED = {"ops", "out", "low", "batch", "grad", "grads", "needs", "result", "output", "model", "used"}
+RULES = ("ops", "kernels", "decompositions", "derivatives", "batching", "lowering", "onnx")
 SPACES: tuple[Any, ...] = (
     torch,
     torch.nn,
@@ -77,6 +79,7 @@ SPACES: tuple[Any, ...] = (
     torch.autograd,
     torch.distributed,
     torch.hub,
+    torch.onnx,
     torch.nn.parallel,
     torch.linalg,
     torch.sparse,

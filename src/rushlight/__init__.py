@@ -389,6 +389,7 @@ _ON_DEMAND = (
     "library",
     "mps",
     "multiprocessing",
+    "onnx",
     "optim",
     "overrides",
     "profiler",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -24,6 +25,8 @@ from ._trace import traced
 from .graph_signature import ExportGraphSignature, InputKind, OutputKind
 
 __all__ = ["CallSpec", "ExportedProgram"]
+
+_Argument = inspect.Parameter
 
 
 class ExportedProgram:
@@ -132,7 +135,7 @@ class ExportedProgram:
                 "run_decompositions: the program has no example inputs, with which it would be run"
             )
         args, kwargs = self._example_inputs
-        module = Expanded(self.module(check_guards=False), decomp_table)
+        module = Expanded(self.module(check_guards=False), decomp_table, self._inputs)
         return ExportedProgram(**vars(traced(module, args, kwargs, self.dynamic_shapes)))
 
     def __str__(self) -> str:
@@ -207,17 +210,22 @@ _COPY = overload(REGISTRY["copy"], INPLACE)
 class Expanded(Module):
     """A module with a graph, which runs functions in the place of some operators."""
 
-    def __init__(self, module: GraphModule, table: Mapping[Any, Callable[..., Any]]) -> None:
+    def __init__(self, module: GraphModule, table: Mapping[Any, Callable[..., Any]], inputs: Inputs) -> None:
         super().__init__()
         self._parameters, self._buffers, self._modules = module._parameters, module._buffers, module._modules
         self._non_persistent_buffers_set = module._non_persistent_buffers_set
         self.__dict__["_run"] = Replacing(module, table)
-        self.__dict__["_structure"] = module.graph._structure
+        structure: Any = module.graph._structure
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        leaves = pytree.flatten((args, kwargs))[0]
-        found = self._run.run(*leaves, enable_io_processing=False)
-        return self._structure.out_spec.unflatten(found)
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            leaves = pytree.flatten((args, kwargs))[0]
+            found = self._run.run(*leaves, enable_io_processing=False)
+            return structure.out_spec.unflatten(found)
+
+        kinds = ((inputs.positional, _Argument.POSITIONAL_ONLY), (inputs.keywords, _Argument.KEYWORD_ONLY))
+        names = [_Argument(name, kind) for part, kind in kinds for name in part]
+        forward.__signature__ = inspect.Signature(names)  # type: ignore[attr-defined]
+        self.__dict__["forward"] = forward
 
 
 class Replacing(Interpreter):
