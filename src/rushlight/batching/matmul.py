@@ -47,6 +47,33 @@ def vdot(self: Tensor, other: Tensor) -> Tensor:
     return self.conj().unsqueeze(1).matmul(other.unsqueeze(2)).squeeze(2).squeeze(1)
 
 
+@batching("_grouped_mm", all_batched=True)
+def grouped_mm(
+    self: Tensor, mat2: Tensor, offs: Tensor | None, out_dtype: Any, self_ndim: int, mat2_ndim: int
+) -> Tensor:
+    """Products of all groups with everything, of which the parts that belong together are kept."""
+    dtype = self.dtype if out_dtype is None else out_dtype
+    a, b = (t.to(t.dtype.opmath) for t in (self, mat2))
+    if offs is None:
+        return a.matmul(b).to(dtype)
+    if self_ndim == 2 and mat2_ndim == 2:
+        mask = members(offs, a.shape[2], a).unsqueeze(2)
+        return (a.unsqueeze(1) * mask).matmul(b.unsqueeze(1)).to(dtype)
+    if self_ndim == 2:
+        mask = members(offs, a.shape[1], a).unsqueeze(3)
+        return (a.unsqueeze(1).matmul(b) * mask).sum(1).to(dtype)
+    mask = members(offs, b.shape[2], b).unsqueeze(2)
+    return (a.matmul(b.unsqueeze(1)) * mask).sum(1).to(dtype)
+
+
+def members(offs: Tensor, count: int, like: Tensor) -> Tensor:
+    """For each group, which of `count` places belong to it: group g ends before offs[:, g]."""
+    places = run_name("arange", count, DTYPES["int64"], None, like.device, None)
+    ends = offs.unsqueeze(2)
+    starts = run_name("constant_pad_nd", ends.narrow(1, 0, ends.shape[1] - 1), (0, 0, 1, 0), 0)
+    return ((places >= starts) & (places < ends)).to(like.dtype)
+
+
 @batching("addmm")
 def addmm(
     self: Tensor,

@@ -1,4 +1,4 @@
-"""Products of groups of rows, and of narrow types with scales, in terms of plain products."""
+"""Products of narrow types with scales, in terms of plain products."""
 
 from __future__ import annotations
 
@@ -9,48 +9,8 @@ from ..core.dtypes import DTYPES
 from ..core.errors import check
 from ..core.registry import FUNCTION, composite
 from ..core.tensor import Tensor
-from .creation_basic import counted
 
 _INT4_FACTORS = (DTYPES["float32"], DTYPES["float16"], DTYPES["bfloat16"])
-
-
-def members(offs: Tensor, count: int, like: Tensor) -> Tensor:
-    """For each group, which of `count` places belong to it: group g ends before offs[g]."""
-    places = counted(count, offs.device)
-    ends = offs.unsqueeze(1)
-    starts = run_name("constant_pad_nd", offs.narrow(0, 0, offs.shape[0] - 1), (1, 0), 0).unsqueeze(1)
-    return ((places >= starts) & (places < ends)).to(like.dtype)
-
-
-@composite(
-    "_grouped_mm(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? bias=None, ScalarType? out_dtype=None) "
-    "-> Tensor",
-    api=FUNCTION,
-)
-def grouped_mm(
-    self: Tensor, mat2: Tensor, offs: Tensor | None, bias: Tensor | None, out_dtype: Any
-) -> Tensor:
-    """Groups are dimension 0 of a factor with three dimensions, and ranges, ended by `offs`, of the
-    dimension of a matrix that meets it: rows of `self`, columns of `mat2`, or the depth of both."""
-    check(bias is None, "_grouped_mm: bias is not supported; add it to the result")
-    check(
-        (offs is None) == (self.ndim == 3 and mat2.ndim == 3),
-        "_grouped_mm: offs must be given if a factor is a matrix, and only then",
-    )
-    check(
-        self.shape[-1] == mat2.shape[-2],
-        f"_grouped_mm: factors of shapes {list(self.shape)} and {list(mat2.shape)} cannot be multiplied",
-    )
-    a, b = (t.to(t.dtype.opmath) for t in (self, mat2))
-    if offs is None:
-        result = a.bmm(b)
-    elif self.ndim == 2 and mat2.ndim == 2:
-        result = (a * members(offs, a.shape[1], a).unsqueeze(1)).matmul(b)
-    elif self.ndim == 2:
-        result = (a.matmul(b) * members(offs, a.shape[0], a).unsqueeze(2)).sum(0)
-    else:
-        result = (a.matmul(b) * members(offs, b.shape[1], b).unsqueeze(1)).sum(0)
-    return result.to(out_dtype or self.dtype)
 
 
 @composite(

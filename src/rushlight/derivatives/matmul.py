@@ -34,6 +34,10 @@ def mm_as(spec: Spec, left: Tensor, right: Tensor) -> Tensor:
     return left.mm(right)
 
 
+def grouped(left: Tensor, right: Tensor, offs: Tensor | None, dtype: Any) -> Tensor:
+    return run_name("_grouped_mm", left, right, offs, None, dtype)
+
+
 # Two factors.
 
 derivative("mm", self=lambda grad, mat2, self_spec: mm_as(self_spec, grad, adjoint(mat2)),
@@ -45,6 +49,14 @@ derivative("bmm", self=lambda grad, mat2: grad.bmm(adjoint(mat2)),
 derivative(["mm.dtype", "bmm.dtype"],
            self=lambda grad, mat2: grad.matmul(adjoint(mat2).to(grad.dtype)),
            mat2=lambda grad, self: adjoint(self).to(grad.dtype).matmul(grad))
+derivative("_grouped_mm",
+           self=lambda grad, mat2, offs, self_spec:
+               grouped(grad.to(self_spec.dtype), adjoint(mat2), offs, self_spec.dtype),
+           mat2=lambda grad, self, offs, mat2_spec:
+               grouped(adjoint(self), grad.to(mat2_spec.dtype), offs, mat2_spec.dtype),
+           offs=NOT_DIFFERENTIABLE, bias=NOT_DIFFERENTIABLE,  # a bias is refused
+           result=lambda self_t, mat2_t, self_p, mat2_p, offs, out_dtype:
+               grouped(self_t, mat2_p, offs, out_dtype) + grouped(self_p, mat2_t, offs, out_dtype))
 derivative("mv", self=lambda grad, vec: grad.unsqueeze(1) * conj(vec),
            vec=lambda grad, self: adjoint(self).mv(grad),
            result=lambda self_t, vec_t, self_p, vec_p: self_t.mv(vec_p).addmv(self_p, vec_t))

@@ -106,6 +106,29 @@ def int_mm(self: Array, mat2: Array) -> Array:
     return product(self.astype(np.int32), mat2.astype(np.int32))
 
 
+@kernel("_grouped_mm")
+def grouped_mm(self: Array, mat2: Array, offs: Array | None) -> Array:
+    """Each group on its own; what no group has is zero."""
+    if offs is None:
+        return product(self, mat2)
+    total = (
+        self.shape[0] if self.ndim < mat2.ndim else mat2.shape[-1] if self.ndim > mat2.ndim else self.shape[1]
+    )
+    ends = np.clip(offs, 0, total)
+    batch = (len(ends),) if self.ndim == mat2.ndim else ()
+    result = np.zeros((*batch, self.shape[-2], mat2.shape[-1]), np.result_type(self, mat2))
+    for g, (first, end) in enumerate(zip((0, *ends[:-1]), ends, strict=True)):
+        if first >= end:
+            continue
+        if self.ndim < mat2.ndim:
+            result[first:end] = product(self[first:end], mat2[g])
+        elif self.ndim > mat2.ndim:
+            result[:, first:end] = product(self[g], mat2[:, first:end])
+        else:
+            result[g] = product(self[:, first:end], mat2[first:end])
+    return result
+
+
 @kernel("addmm", "addmm.dtype")
 def addmm(self: Array, mat1: Array, mat2: Array, beta: Any, alpha: Any) -> Array:
     return added(self, beta, times(alpha, mat1, mat2))

@@ -45,11 +45,14 @@ class Product:
     nontemporal: tuple[Buffer, ...] = ()  # results of the epilogue that are stored past the caches
     # of the result, only what lies near the diagonal of its triangle is read: as far as vectors and tiles reach
     near_diagonal: bool = False
+    groups: Buffer | None = None  # where groups of rows, or of the depth, end
 
     @functools.cached_property
     def inputs(self) -> tuple[Buffer, ...]:
         reads = () if self.epilogue is None else self.epilogue.inputs
-        return (self.left, self.right, *(b for b in reads if b is not self.result and b not in self.outputs))
+        groups = () if self.groups is None else (self.groups,)
+        others = (b for b in reads if b is not self.result and b not in self.outputs)
+        return (self.left, self.right, *groups, *others)
 
     @functools.cached_property
     def outputs(self) -> tuple[Buffer, ...]:

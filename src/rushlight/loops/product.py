@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from ..core.dtypes import DType
+from ..core.errors import InternalError
 from ..core.symbols import hint, is_size
 
 
@@ -70,6 +71,14 @@ class Triangle:
         return f"{self.side.name.lower().replace('_', ' ')} triangle {self.diagonal}"
 
 
+class Groups(IntEnum):
+    """What the matrices of a batch have one after the other, each as much as a buffer says: the buffer holds, for
+    each matrix, where its part ends, and the next one's begins."""
+
+    ROWS = 1  # rows of one left operand, and of one result
+    DEPTH = 2  # columns of one left operand, and rows of one right operand
+
+
 # The same triangle of the transposed product.
 TRANSPOSED_SIDE = {
     Side.LEFT_LOWER: Side.RIGHT_UPPER,
@@ -95,17 +104,24 @@ class ProductShape:
     dtype: DType
     windows: Windows | None = None
     triangle: Triangle | None = None
+    groups: Groups | None = None
 
     @property
     def size(self) -> int:
         """How many elements the result has."""
-        return self.batch * self.rows * self.columns
+        return self.rows * self.columns * (1 if self.groups is Groups.ROWS else self.batch)
+
+    @property
+    def terms(self) -> int:
+        """How many products of two numbers are added."""
+        return self.size * self.depth if self.groups is None else self.rows * self.columns * self.depth
 
     def __str__(self) -> str:
         sizes = "x".join(map(str, (self.batch, self.rows, self.depth, self.columns)))
         windows = "" if self.windows is None else f", {self.windows}"
         triangle = "" if self.triangle is None else f", {self.triangle}"
-        return f"{sizes} {self.dtype.name} {self.left}, {self.right}{windows}{triangle}"
+        groups = "" if self.groups is None else f", groups of {self.groups.name.lower()}"
+        return f"{sizes} {self.dtype.name} {self.left}, {self.right}{windows}{triangle}{groups}"
 
 
 def mapped(p: ProductShape, function: Callable[[int], int]) -> ProductShape:
@@ -131,6 +147,7 @@ def mapped(p: ProductShape, function: Callable[[int], int]) -> ProductShape:
         p.dtype,
         windows,
         None if triangle is None else Triangle(triangle.side, function(triangle.diagonal)),
+        p.groups,
     )
 
 
@@ -148,7 +165,9 @@ def changes(p: ProductShape) -> bool:
 
 def transposed(p: ProductShape) -> ProductShape:
     """The product with rows and columns exchanged, its operands and its triangle with them; a triangle of the
-    result has no other form, and is left out."""
+    result has no other form, and is left out. Groups of rows have none either."""
+    if p.groups is Groups.ROWS:
+        raise InternalError("a product of groups of rows has no transposed form")
     side = None if p.triangle is None else TRANSPOSED_SIDE.get(p.triangle.side)
     triangle = None if p.triangle is None or side is None else Triangle(side, p.triangle.diagonal)
     return ProductShape(
@@ -161,4 +180,5 @@ def transposed(p: ProductShape) -> ProductShape:
         p.dtype,
         None,
         triangle,
+        p.groups,
     )

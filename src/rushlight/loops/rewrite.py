@@ -105,7 +105,16 @@ def rename_routine(recorder: Recorder, kernel: Routine, names: Names) -> Routine
         nest = None if kernel.epilogue is None else rename_nest(recorder, kernel.epilogue, names)
         left, right, result = map(named, (kernel.left, kernel.right, kernel.result))
         nontemporal = tuple(map(named, kernel.nontemporal))
-        return replace(kernel, left=left, right=right, result=result, epilogue=nest, nontemporal=nontemporal)
+        groups = None if kernel.groups is None else named(kernel.groups)
+        return replace(
+            kernel,
+            left=left,
+            right=right,
+            result=result,
+            epilogue=nest,
+            nontemporal=nontemporal,
+            groups=groups,
+        )
     if isinstance(kernel, Extern):
         inputs, outputs = (tuple(map(named, buffers)) for buffers in (kernel.inputs, kernel.outputs))
         return replace(kernel, inputs=inputs, outputs=outputs)

@@ -334,6 +334,12 @@ def _verify_product(product: Product) -> None:
     _inside(product.name, product.left, *_span(p.left, p, p.rows, p.depth, left=True))
     _inside(product.name, product.right, *_span(p.right, p, p.depth, p.columns, left=False))
     _inside(product.name, product.result, 0, p.size - 1)
+    if (p.groups is None) != (product.groups is None):
+        raise InternalError(f"{product.name}: groups without a buffer that says where they end")
+    if product.groups is not None:
+        _inside(product.name, product.groups, 0, p.batch - 1)
+        if product.groups.dtype.name != "int64" or product.epilogue is not None or p.triangle or p.windows:
+            raise InternalError(f"{product.name}: a product of groups has int64 ends, and nothing else")
 
 
 def _span(matrix: Matrix, p: ProductShape, rows: int, columns: int, *, left: bool) -> tuple[int, int]:

@@ -18,6 +18,7 @@ from . import (  # noqa: F401
     random,
     recurrent,
     reduction,
+    reduction_counts,
     reduction_medians,
     scan,
     shape,

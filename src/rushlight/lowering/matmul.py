@@ -18,7 +18,7 @@ from ..core.symbols import exact
 from ..loops.expr import Expr, NotRecordable, loads_in
 from ..loops.kernels import Product
 from ..loops.nest import Buffer, Combine
-from ..loops.product import Matrix, ProductShape, transposed
+from ..loops.product import Groups, Matrix, ProductShape, transposed
 from .declare import extern, lowering
 from .lowered import Indices, Lowered, Lowerer
 
@@ -177,6 +177,41 @@ def baddbmm(
     self: Lowered, batch1: Lowered, batch2: Lowered, beta: Any, alpha: Any, low: Lowerer, out: Spec
 ) -> Lowered:
     return combined(multiplied(low, batch1, batch2), self, beta, alpha, out.dtype)
+
+
+@lowering("_grouped_mm")
+def grouped_mm(self: Lowered, mat2: Lowered, offs: Lowered | None, low: Lowerer, out: Spec) -> Lowered:
+    if offs is None:
+        return multiplied(low, self, mat2).cast(out.dtype)
+    if self.ndim > mat2.ndim:  # groups of columns are groups of rows of the transposed product
+        return _turned(_grouped(low, _turned(mat2), _turned(self), offs)).cast(out.dtype)
+    return _grouped(low, self, mat2, offs).cast(out.dtype)
+
+
+def _turned(matrix: Lowered) -> Lowered:
+    *batch, rows, columns = matrix.shape
+    return matrix.reindex((*batch, columns, rows), lambda index: (*index[:-2], index[-1], index[-2]))
+
+
+def _grouped(low: Lowerer, left: Lowered, right: Lowered, offs: Lowered) -> Lowered:
+    """Rows of the left operand, or the depth of both, in groups that end where `offs` says."""
+    dtype = compute_dtype(left.dtype)
+    (rows, depth), columns, count = left.shape, right.shape[-1], offs.shape[0]
+    shape = (rows, columns) if right.ndim == 3 else (count, rows, columns)
+    if 0 in shape or depth == 0 or count == 0:
+        return low.full(shape, 0, dtype)
+    not_empty(depth)
+    if dtype.category is Category.INTEGRAL:
+        raise NotRecordable("a product of groups of integers")
+    first, a = _operand(left.cast(dtype), any_strides=True)
+    second, b = _operand(right.cast(dtype))
+    ends, _, _ = _copied(offs.cast(DTYPES["int64"]), offs.shape, lambda index: index)
+    groups = Groups.ROWS if right.ndim == 3 else Groups.DEPTH
+    product = ProductShape(count, rows, columns, depth, a, b, dtype, groups=groups)
+    result = low.fresh_buffer(dtype, shape)
+    name = f"matmul{len(low.definitions)}"
+    low.definitions.append(Product(name, product, first, second, result, groups=ends))
+    return low.stored(result, shape)
 
 
 def _column(vector: Lowered) -> Lowered:

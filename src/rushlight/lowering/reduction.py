@@ -299,7 +299,6 @@ def _squares(x: Lowered, compute: DType) -> Lowered:
 
 extern(
     "values are compared with edges that depend on the data, step by step as NumPy rounds",
-    "histc",
     "histogram.bin_ct",
     "histogram.bins_tensor",
     "_histogramdd_bin_edges",

@@ -177,6 +177,44 @@ def int_mm(self: Tensor, mat2: Tensor) -> Spec:
 define("_int_mm(Tensor self, Tensor mat2) -> Tensor", shape=int_mm, api=FUNCTION | _OUT)
 
 
+def grouped_mm(
+    self: Tensor, mat2: Tensor, offs: Tensor | None, bias: Tensor | None, out_dtype: DType | None
+) -> Spec:
+    """Groups are dimension 0 of a factor with three dimensions, and ranges, ended by `offs`, of the dimension
+    of a matrix that meets it: rows of `self`, columns of `mat2`, or the depth of both."""
+    name = "_grouped_mm"
+    check(bias is None, f"{name}: bias is not supported; add it to the result")
+    check(
+        (offs is None) == (self.ndim == 3 and mat2.ndim == 3),
+        f"{name}: offs must be given if a factor is a matrix, and only then",
+    )
+    check(
+        self.ndim in (2, 3) and mat2.ndim in (2, 3) and self.shape[-1] == mat2.shape[-2],
+        f"{name}: factors of shapes {list(self.shape)} and {list(mat2.shape)} cannot be multiplied",
+    )
+    rows, columns = self.shape[-2], mat2.shape[-1]
+    dtype = common_dtype(name, self=self, mat2=mat2)
+    groups = [tensor.shape[0] for tensor in (self, mat2) if tensor.ndim == 3]
+    if offs is not None:
+        integer = offs.dtype.category is Category.INTEGRAL
+        check(offs.ndim == 1 and integer, f"{name}: offs must be a row of integers, not of {offs.dtype.name}")
+        groups.append(offs.shape[0])
+    check(
+        all(count == groups[0] for count in groups),
+        f"{name}: the factors and offs have {groups} groups; they must have as many",
+    )
+    batch = groups[:1] if self.ndim == mat2.ndim else ()
+    return Spec((*batch, rows, columns), out_dtype or dtype)
+
+
+define(
+    "_grouped_mm(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? bias=None, ScalarType? out_dtype=None) "
+    "-> Tensor",
+    shape=grouped_mm,
+    api=FUNCTION,
+)
+
+
 # beta * self + alpha * product.
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ..core.symbols import hint, is_size
 from ..loops.kernels import Product
-from ..loops.product import ProductShape, Side, changes, hints_of
+from ..loops.product import Groups, ProductShape, Side, changes, hints_of
 from ..runtime.target import Target
 from .cost import (
     ACROSS_BLOCK,
@@ -216,6 +216,7 @@ def _left_gains(p: ProductShape, sums: int) -> bool:
     enough = LEFT_COLUMNS if sums < MANY_SUMS else LEFT_COLUMNS_MANY_SUMS
     return (
         p.windows is None
+        and p.groups is not Groups.ROWS  # tiles begin where groups do
         and p.left.column != 1
         and p.left.row == 1
         and p.columns >= enough
@@ -247,7 +248,7 @@ def _grid(p: ProductShape, tiles: int, panels: int) -> Grid:
     A task fetches its part of both operands: that weighs less the nearer its block is to a square. Too few
     tasks leave threads idle. Where all have as many panels, epilogues may run in wider vectors.
     """
-    wanted = max(1, min(MOST_PRODUCT_TASKS, 2 * p.size * p.depth // TASK_FLOPS))
+    wanted = max(1, min(MOST_PRODUCT_TASKS, 2 * p.terms // TASK_FLOPS))
     batch = min(p.batch, wanted)
     wanted //= batch
     best, least = (1, 1), math.inf

@@ -67,6 +67,7 @@ def _touched(program: PlannedProgram, step: Step) -> list[Buffer]:
     row = [finish.buffer for finish in epilogue.finish]
     return [
         *(product.left, product.right, product.result),
+        *(() if product.groups is None else (product.groups,)),
         *(*row, *epilogue.prefetched, *epilogue.streamed),
         *(b for b in nest if b.memory is not MemoryKind.ROW),
     ]

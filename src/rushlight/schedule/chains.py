@@ -127,6 +127,7 @@ def _cut(step: Step, shares: int) -> Step | None:
     if isinstance(step, Product):
         p = step.shape
         fits = as_index(p.batch) == as_index(shares) and p.windows is None and p.left.batch and p.right.batch
+        fits = fits and p.groups is None
         return step if fits else None
     if not isinstance(step, LoopPlan):
         return None

@@ -17,7 +17,7 @@ from ..loops.extents import extents, flatten, unflatten
 from ..loops.instructions import CHECKS
 from ..loops.kernels import Copy, Product
 from ..loops.nest import Buffer, MemoryKind, Nest, Phase, Store
-from ..loops.product import ProductShape, Side, transposed
+from ..loops.product import Groups, ProductShape, Side, transposed
 from ..loops.program import Program, Step
 from ..loops.rewrite import rename_value, rewrite_nest
 from .nests import forwarded
@@ -28,6 +28,8 @@ def epilogue_obstacle(product: Product, written: set[Buffer], definition: Defini
     if not isinstance(definition, Map):
         return "a reduction does not run on the tiles of a product"
     triangle = product.shape.triangle
+    if product.groups is not None:
+        return "where rows of the product are is known when it runs"
     if triangle is not None and triangle.side is Side.RESULT:
         return "of the product only a triangle is of use, and its readers know where rows of that end"
     if as_index(points(definition)) != as_index(product.shape.size):
@@ -150,7 +152,13 @@ def _transposed_reader(recorder: Recorder, user: Definition, swapped: Container[
 
 def _transposed(p: ProductShape) -> ProductShape | None:
     """The product with rows and columns exchanged, if its kernel can read the operands then."""
-    if p.windows or 1 not in (p.left.row, p.left.column) or p.rows == 1 or p.columns == 1:
+    if (
+        p.windows
+        or p.groups is Groups.ROWS
+        or 1 not in (p.left.row, p.left.column)
+        or p.rows == 1
+        or p.columns == 1
+    ):
         return None
     return transposed(p)
 

@@ -24,7 +24,7 @@ def work_of(step: Step) -> int:
     if isinstance(step, LoopPlan):
         return step.work
     if isinstance(step, Product):
-        return step.shape.size * step.shape.depth
+        return step.shape.terms
     if isinstance(step, Scan) and step.plan is not None and hint(step.plan.work):
         return step.plan.work
     return SERIAL_WORK

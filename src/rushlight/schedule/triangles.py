@@ -65,7 +65,11 @@ def _has_mask(definition: Definition) -> bool:
 
 
 def _is_plain_product(definition: Definition) -> TypeGuard[Product]:
-    return isinstance(definition, Product) and definition.shape.windows is None
+    return (
+        isinstance(definition, Product)
+        and definition.shape.windows is None
+        and definition.shape.groups is None
+    )
 
 
 def _with_triangle(

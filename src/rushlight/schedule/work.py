@@ -26,7 +26,7 @@ def operations_of(kernel: Kernel | LoopPlan) -> int:
     match kernel:
         case Product():
             shape = kernel.shape
-            own = int(hint(2 * shape.size * shape.depth))
+            own = int(hint(2 * shape.terms))
             return own + (0 if kernel.epilogue is None else _of_nest(kernel.epilogue))
         case Sort() | Extern():
             return 0

@@ -7,6 +7,7 @@ may expect.
     backend     what torch.compile calls: options, and the graphs of forward and backward (AOTAutograd)
     steps       a graph of PyTorch's as steps: native parts, and operators that PyTorch runs
     translate   a native part as a graph of ours
+    libraries   operators of libraries of others
     sizes       PyTorch's symbolic sizes, as symbols of ours and as numbers
     program     a compiled part, over PyTorch's memory
     run         a compiled graph: what is called

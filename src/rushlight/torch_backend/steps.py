@@ -17,6 +17,7 @@ import torch
 from torch.fx import Graph, Node
 
 from ..core.registry import REGISTRY, Kind, OpDef
+from .libraries import library_operator
 from .sizes import SYMBOLIC
 from .types import is_known
 
@@ -83,7 +84,8 @@ def is_native(node: Node) -> bool:
     if node.target is operator.getitem:
         return is_native(node.args[0])
     op = our_operator(node.target)
-    if op is None or not _has_code(op) or node.target._schema.is_mutable or "val" not in node.meta:
+    known = library_operator(node.target) is not None or (op is not None and _has_code(op))
+    if not known or node.target._schema.is_mutable or "val" not in node.meta:
         return False
     if node.meta.get("unbacked_bindings"):  # data decides how large its result is
         return False

@@ -30,6 +30,7 @@ from ..core.resolve import bind
 from ..core.shapes import Spec, extent, is_dense, surely_dense
 from ..core.tensor import Tensor
 from ..graph.ir import Graph, Value
+from .libraries import library_operator
 from .sizes import Bindings, Sizes
 from .steps import PartStep, our_name
 from .types import TO_OURS, to_ours
@@ -128,20 +129,21 @@ class Translation:
         if node.target is operator.getitem:
             return args[0][args[1]]
         kwargs = {name: self._argument(a) for name, a in node.kwargs.items()}
-        name = our_name(node.target)
-        if name == "_to_copy" and node.target.namespace == "prims":
-            args, kwargs = args[:1], {"dtype": args[1]}
-        op, values = self._bound(node, REGISTRY.ops[name], args, kwargs)
-        if name.startswith(_ATTENTION):
-            result = _attention(op, values)
-        else:
-            result = call(op, values)
+        whole = library_operator(node.target)
+        result = self._operator(node, args, kwargs) if whole is None else whole(*args, **kwargs)
         expected = node.meta["val"]
         if isinstance(expected, torch.Tensor):
             return self._laid_out(node, result, expected)
         return tuple(
             r if e is None else self._laid_out(node, r, e) for r, e in zip(result, expected, strict=True)
         )
+
+    def _operator(self, node: Node, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        name = our_name(node.target)
+        if name == "_to_copy" and node.target.namespace == "prims":
+            args, kwargs = args[:1], {"dtype": args[1]}
+        op, values = self._bound(node, REGISTRY.ops[name], args, kwargs)
+        return _attention(op, values) if name.startswith(_ATTENTION) else call(op, values)
 
     def _bound(
         self, node: Node, op: OpDef, args: Sequence[Any], kwargs: dict[str, Any]

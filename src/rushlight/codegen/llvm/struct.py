@@ -87,6 +87,10 @@ class Struct:
         """The values in the order of the fields."""
         return [getattr(self, name) for name in self.FIELDS]
 
+    def changed(self, **values: Any) -> Self:
+        """With other values for some fields."""
+        return type(self)(**{**self.__dict__, **values})
+
     @classmethod
     def of(cls, values: Sequence[Any]) -> Self:
         """From values in the order of the fields, such as the arguments of a function."""

@@ -7,6 +7,9 @@
                     the kernel, on all tiles of the chunk
                     after the last block of the depth, and a few panels: the epilogue, unless kernels do it
 
+Of a product of groups, the matrices of a batch have rows of one left operand and of one result each, or parts of
+the depth of both operands; where they end is read from memory, and what it says is held inside of the operands.
+
 Of a product with a triangle, tiles that nobody looks at are filled with zeros, and the depth of a chunk times
 a panel is cut to where the triangle is.
 
@@ -19,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....core.lazy import LazyModule
-from ....loops.product import Side
+from ....loops.product import Groups, Side
 from ....plan.cost import EDGE_BYTES, EPILOGUE_PANELS, MOST_HEIGHT, MOST_OTHERS
 from ....plan.product import EpilogueMode
 from ..emitter import Emitter
@@ -80,10 +83,11 @@ class _Run:
 class _Loops:
     def __init__(self, e: Emitter, args: ProductArgs) -> None:
         self.e, self.args = e, args
-        self.f = ProductFields.load(e, args.fields)
+        self.f = self.whole = ProductFields.load(e, args.fields)
         self.row_offsets = e.local(ir.ArrayType(e.i64, 2 * MOST_HEIGHT))
         self.edge = e.local(ir.ArrayType(e.i8, EDGE_BYTES))
         self.no_offset = e.local(e.i64)
+        self.group_first, self.group_end = e.local(e.i64), e.local(e.i64)
         self.distances = e.local(ir.ArrayType(e.i64, MOST_OTHERS + 1))
 
     def _at(self, slot: Any, offset: Any = None) -> Any:
@@ -106,6 +110,10 @@ class _Loops:
         self.segments_table = shifted(e, table, f.segments_offset)
         e.store(e.i64(0), self.no_offset)
         last = e.sub(e.sub(f.rows, e.mul(e.sub(f.tiles, 1), f.height)), 1)
+        self._row_offsets(last)
+
+    def _row_offsets(self, last: Any) -> None:
+        e, f = self.e, self.f
         with e.loop(0, f.height) as i:
             e.store(e.mul(i, f.left_row), e.address(self.row_offsets, i, e.i64))
             e.store(
@@ -125,17 +133,74 @@ class _Loops:
         column = e.builder.urem(number, f.column_tasks)
         number = e.builder.udiv(number, f.column_tasks)
         row, batch = e.builder.urem(number, f.row_tasks), e.builder.udiv(number, f.row_tasks)
-        tiles = self._share(row, f.row_tasks, f.tiles)
         panels = self._share(column, f.column_tasks, f.panels)
         steps = ((left, f.left_batch), (right, f.right_batch), (copy, f.copy_batch), (out, f.out_batch))
         with e.loop(*self._share(batch, f.batch_tasks, f.batch)) as b:
-            matrices = _Matrices(b, *[shifted(e, pointer, e.mul(b, step)) for pointer, step in steps])
+            left, right, copy, out = (shifted(e, at, e.mul(b, step)) for at, step in steps)
+            self.group = self._group(b)
+            first = e.select(e.compare("==", f.grouped, Groups.ROWS), self.group[0], e.i64(0))
+            self._clear_rows(b, row, panels, out)
+            left, out = shifted(e, left, e.mul(first, f.left_row)), shifted(e, out, e.mul(first, f.out_row))
+            matrices = _Matrices(b, left, right, copy, out)
+            tiles = self._share(row, f.row_tasks, self.f.tiles)
             with e.loop(0, f.depth, f.block) as k, e.loop(*tiles, f.chunk) as first:
                 chunk = first, e.minimum(e.add(first, f.chunk), tiles[1])
                 with e.loop(*panels) as panel:
                     self._chunk_times_panel(matrices, k, chunk, panels, panel)
             with e.when(e.compare("==", f.epilogue, EpilogueMode.AT_END)):
                 self._epilogue(b, tiles, panels)
+
+    # Groups.
+
+    def _group(self, b: Any) -> Span:
+        """Where the rows, or the depth, of a matrix begin and end; from here on, fields are those of its rows."""
+        self.f = self.whole
+        e, f = self.e, self.f
+        by_rows = e.compare("==", f.grouped, Groups.ROWS)
+        total = e.select(by_rows, f.rows, f.depth)
+        e.store(e.i64(0), self.group_first)
+        e.store(total, self.group_end)
+        with e.when(e.compare("!=", f.grouped, 0)):
+            ends = self._at(f.groups)
+            with e.when(e.compare(">", b, 0)):
+                before = e.load(e.address(ends, e.sub(b, 1), e.i64), e.i64)
+                e.store(e.maximum(e.minimum(before, total), e.i64(0)), self.group_first)
+            end = e.minimum(e.load(e.address(ends, b, e.i64), e.i64), total)
+            e.store(e.maximum(end, e.load(self.group_first, e.i64)), self.group_end)
+        first, end = (e.load(place, e.i64) for place in (self.group_first, self.group_end))
+        rows = e.select(by_rows, e.sub(end, first), f.rows)
+        tiles = e.builder.udiv(e.add(rows, e.sub(f.height, 1)), f.height)
+        self.f = f.changed(rows=rows, tiles=tiles)
+        with e.when(by_rows):
+            self._row_offsets(e.sub(e.sub(rows, e.mul(e.sub(tiles, 1), f.height)), 1))
+        return first, end
+
+    def _clear_rows(self, b: Any, row: Any, panels: Span, out: Any) -> None:
+        """Rows behind the last group are zero."""
+        e, f = self.e, self.whole
+        last = e.and_(e.compare("==", f.grouped, Groups.ROWS), e.compare("==", e.add(b, 1), f.batch))
+        with e.when(e.and_(last, e.compare("==", row, 0))):
+            column = e.mul(panels[0], f.width)
+            columns = e.sub(e.minimum(e.mul(panels[1], f.width), f.columns), column)
+            self._clear(out, self.group[1], e.sub(f.rows, self.group[1]), column, columns)
+
+    def _clear_empty(self, tiles: Span, column: Any, columns: Any, k: Any, out: Any) -> None:
+        """A group without depth gives zeros."""
+        e, f = self.e, self.f
+        empty = e.and_(e.compare("==", f.grouped, Groups.DEPTH), e.compare("==", *self.group))
+        with e.when(e.and_(empty, e.compare("==", k, 0))):
+            row = e.mul(tiles[0], f.height)
+            rows = e.sub(e.minimum(e.mul(tiles[1], f.height), f.rows), row)
+            self._clear(out, row, rows, e.i64(0), columns)
+
+    def _clear(self, out: Any, row: Any, rows: Any, column: Any, columns: Any) -> None:
+        """Rows and columns of the result that begins at `out` become zero."""
+        e, f = self.e, self.whole
+        target = shifted(e, out, e.add(e.mul(row, f.out_row), e.mul(column, f.size)))
+        words = e.shift_right(e.mul(columns, f.size), 2)
+        with e.when(e.compare(">", rows, 0)):
+            cleared = ClearArgs(target=target, target_row=f.out_row, rows=rows, words=words)
+            call_routine(e, self.args.clear, cleared)
 
     def _chunk_times_panel(self, matrices: _Matrices, k: Any, chunk: Span, panels: Span, number: Any) -> None:
         """The kernel on a chunk of tiles and a panel, at the block of the depth that begins at `k`."""
@@ -145,6 +210,7 @@ class _Loops:
         columns = e.minimum(e.sub(f.columns, column), f.width)
         out = shifted(e, matrices.out, e.mul(column, f.size))
         tiles = self._first_tile(chunk, column, columns, k, out), chunk[1]
+        self._clear_empty(tiles, column, columns, k, out)
         begin, end = self._depth_of(chunk, column, columns)
         block_end = e.minimum(e.add(k, f.block), f.depth)
         start = e.maximum(k, begin)
@@ -206,17 +272,17 @@ class _Loops:
         first = e.select(e.compare("==", f.triangle, Side.RESULT), first, tiles[0])
         row = e.maximum(e.mul(tiles[0], f.height), e.sub(self._beyond(column), f.reach))
         rows = e.sub(e.minimum(e.mul(first, f.height), f.rows), row)
-        with e.when(e.and_(e.compare(">", rows, 0), e.compare("==", k, 0))):
-            words = e.shift_right(e.mul(columns, f.size), 2)
-            target = shifted(e, out, e.mul(row, f.out_row))
-            cleared = ClearArgs(target=target, target_row=f.out_row, rows=rows, words=words)
-            call_routine(e, self.args.clear, cleared)
+        with e.when(e.compare("==", k, 0)):
+            self._clear(out, row, rows, e.i64(0), columns)
         return first
 
     def _depth_of(self, tiles: Span, column: Any, columns: Any) -> Span:
         """Where in the depth a chunk times a panel has terms that are not zero."""
         e, f = self.e, self.f
-        side, begin, end = f.triangle, e.i64(0), f.depth
+        by_depth = e.compare("==", f.grouped, Groups.DEPTH)
+        side = f.triangle
+        begin = e.select(by_depth, self.group[0], e.i64(0))
+        end = e.select(by_depth, self.group[1], f.depth)
         row, rows_end = e.mul(tiles[0], f.height), e.mul(tiles[1], f.height)
         for upper, lower, first, last in (
             (Side.LEFT_UPPER, Side.LEFT_LOWER, row, rows_end),

@@ -79,6 +79,7 @@ class _ProductEmitter:
             scratch.offset,
             tuple(slots[buffer] for buffer in epilogue.prefetched),
             slots[rows[0]] if rows else 0,
+            0 if self.product.groups is None else slots[self.product.groups],
         )
 
     def phases(self) -> list[Task]:

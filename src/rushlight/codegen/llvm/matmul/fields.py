@@ -99,6 +99,8 @@ class ProductFields(Struct):
     other1: I64
     other2: I64
     row: I64  # the slot of a row that goes with each of its rows
+    grouped: I64  # Groups, or 0
+    groups: I64  # the slot of where groups end
 
     def others(self) -> list[Any]:
         return [self.other0, self.other1, self.other2]

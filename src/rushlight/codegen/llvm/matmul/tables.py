@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ....core.dtypes import DTYPES
 from ....core.index_data import evaluate_data, to_data
 from ....loops.kernels import Product
-from ....loops.product import Matrix, ProductShape, Side, Triangle, Windows, hints_of
+from ....loops.product import Groups, Matrix, ProductShape, Side, Triangle, Windows, hints_of
 from ....plan.cost import MOST_OTHERS
 from ....plan.packing import PackPlan, plan_pack
 from ....plan.product import EpilogueMode, EpiloguePlan, ProductPlan, Tile, TileKernel
@@ -34,6 +34,7 @@ class ProductSlots:
     scratch_offset: int  # bytes
     others: tuple[int, ...]  # matrices that go with the result
     row: int  # that goes with each of its rows, or 0
+    groups: int = 0  # where groups of rows or of the depth end
 
 
 # Fields from a plan.
@@ -59,7 +60,7 @@ def product_fields(plan: ProductPlan, slots: ProductSlots) -> ProductFields:
         lead=plan.lead,
         lead_step=plan.lead_step,
         out=slots.out,
-        out_batch=p.rows * p.columns * size,
+        out_batch=0 if p.groups is Groups.ROWS else p.rows * p.columns * size,
         out_row=p.columns * size,
         size=size,
         triangle=0 if p.triangle is None else p.triangle.side,
@@ -68,6 +69,8 @@ def product_fields(plan: ProductPlan, slots: ProductSlots) -> ProductFields:
         epilogue=plan.epilogue.mode,
         **{f"other{k}": slot for k, slot in enumerate(others)},
         row=slots.row,
+        grouped=0 if p.groups is None else p.groups,
+        groups=slots.groups,
         **_left_fields(plan, slots),
         **_right_fields(plan, slots),
     )
@@ -222,6 +225,7 @@ def template_of(plan: ProductPlan, slots: ProductSlots) -> dict[str, Any]:
         "dtype": p.dtype.name,
         "windows": windows,
         "triangle": triangle,
+        "groups": None if p.groups is None else int(p.groups),
         "tile": [plan.tile.kernel.value, plan.tile.height, plan.tile.width],
         "packs_left": plan.left is not None,
         "reach": plan.reach if plan.product.near_diagonal else None,
@@ -235,6 +239,7 @@ def template_of(plan: ProductPlan, slots: ProductSlots) -> dict[str, Any]:
             slots.scratch_offset,
             list(slots.others),
             slots.row,
+            slots.groups,
         ],
     }
 
@@ -262,10 +267,11 @@ def product_numbers(template: Mapping[str, Any], sizes: Mapping[str, int], targe
         DTYPES[template["dtype"]],
         windows,
         None if triangle is None else Triangle(Side(triangle[0]), evaluate_data(triangle[1], sizes)),
+        None if template["groups"] is None else Groups(template["groups"]),
     )
     kernel, height, width = template["tile"]
-    out, left, right, scratch, offset, others, row = template["slots"]
-    slots = ProductSlots(out, left, right, scratch, offset, tuple(others), row)
+    out, left, right, scratch, offset, others, row, groups = template["slots"]
+    slots = ProductSlots(out, left, right, scratch, offset, tuple(others), row, groups)
     product: Any = Product("sized", shape, *[None] * 3)  # type: ignore[arg-type]
     shares = evaluate_data(template["shares"], sizes)
     plan = fit_plan(product, Tile(TileKernel(kernel), height, width), target, shares, template["packs_left"])
