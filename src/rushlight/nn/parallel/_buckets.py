@@ -14,6 +14,7 @@ from ...core.tensor import Tensor
 
 FIRST_BYTES = 1 << 20  # of the first bucket, as in PyTorch
 DEFAULT_MEGABYTES = 25
+GRAPH_BUCKETS = 8  # of a captured step, if gradients have that many megabytes
 
 
 @dataclass(eq=False)

@@ -26,7 +26,7 @@ from ...core.tensor import Tensor
 from ...distributed import _results as results
 from ...distributed import distributed_c10d as c10d
 from ...futures import Future
-from ._buckets import DEFAULT_MEGABYTES, FIRST_BYTES, Bucket, GradBucket, make_buckets, split
+from ._buckets import DEFAULT_MEGABYTES, FIRST_BYTES, GRAPH_BUCKETS, Bucket, GradBucket, make_buckets, split
 
 _TWICE = (
     "Expected to mark a variable ready only once: the gradient of parameter {name} was completed twice in one "
@@ -61,6 +61,7 @@ class Reducer:
         self.sync = True  # whether hooks reduce: not under no_sync()
         self.hook: tuple[Any, Any] | None = None  # (state, hook) of register_comm_hook
         self.limit = int((DEFAULT_MEGABYTES if bucket_cap_mb is None else bucket_cap_mb) * (1 << 20))
+        self.asked = bucket_cap_mb is not None
         first = FIRST_BYTES if bucket_cap_mb is None else self.limit
         order = range(len(self.parameters))[::-1]  # the last ones are used last, and differentiated first
         self.buckets = make_buckets(self.parameters, order, self.limit, first)
@@ -104,7 +105,7 @@ class Reducer:
         else:
             reduction = self.current
             if reduction is None:
-                reduction = self.current = Reduction(self)
+                reduction = self.current = Reduction(self, self.buckets)
             left = None if AMBIENT.trace is None else self.captured.pop(AMBIENT.trace, None)
             if left is not None:  # the capture was left in the middle of the backward pass: there is data now
                 left.buckets = []
@@ -113,6 +114,16 @@ class Reducer:
                     reduction.ready(earlier)
         reduction.enter(MODES.run)
         reduction.ready(position)
+
+    def buckets_of_graph(self) -> list[Bucket]:
+        """The buckets of a captured step. Nothing computes while the last one travels, so that there are several
+        even of a small model, unless their size was asked for."""
+        if self.asked:
+            return self.buckets
+        order = [position for bucket in self.buckets for position in bucket.positions]
+        total = sum(p.numel() * p.dtype.itemsize for p in self.parameters)
+        limit = min(max(total // GRAPH_BUCKETS, FIRST_BYTES), self.limit)
+        return make_buckets(self.parameters, order, limit, self.first)
 
     def is_first_static(self) -> bool:
         return self.static and self.visits is None
@@ -146,9 +157,9 @@ class _Ready:
 class Reduction:
     """One reduction of all gradients: from the first that is ready to the end of the backward pass."""
 
-    def __init__(self, reducer: Reducer) -> None:
+    def __init__(self, reducer: Reducer, buckets: list[Bucket]) -> None:
         self.reducer = reducer
-        self.buckets = reducer.buckets
+        self.buckets = buckets
         self.where = {
             position: (bucket, i) for bucket in self.buckets for i, position in enumerate(bucket.positions)
         }
@@ -303,7 +314,7 @@ class CapturedReduction(Reduction):
     """A reduction that is recorded: gradients are abstract, collectives results."""
 
     def __init__(self, reducer: Reducer) -> None:
-        super().__init__(reducer)
+        super().__init__(reducer, reducer.buckets_of_graph())
         self.grads: dict[int, Tensor] = {}
 
     def fill(self, position: int, grad: Tensor | None) -> None:
@@ -320,8 +331,9 @@ class CapturedReduction(Reduction):
         present = [position for position in bucket.positions if position in self.grads]
         if not present:
             return present, None
-        rows = [self.grads[position].reshape(-1) for position in present]
-        flat = (rows[0] if len(rows) == 1 else cat(rows)) * (1 / self.reducer.world)
+        factor = 1 / self.reducer.world  # before they are joined: where the gradient is made
+        rows = [self.grads[position].reshape(-1) * factor for position in present]
+        flat = rows[0] if len(rows) == 1 else cat(rows)
         return present, results.all_reduce(flat, "sum", self.reducer.group)
 
     def missing(self) -> None:
