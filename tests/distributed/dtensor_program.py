@@ -28,6 +28,7 @@ from rushlight.distributed.tensor.parallel import (
     SequenceParallel,
     parallelize_module,
 )
+from rushlight.distributed.tensor.placement_types import _StridedShard
 from rushlight.nn import functional as F
 
 
@@ -75,12 +76,20 @@ def check_two_dimensions_of_the_mesh() -> None:
     m = init_device_mesh("cpu", (size // 2, 2), mesh_dim_names=("a", "b"))
     whole = seeded(6, 5)
     every = [Shard(0), Shard(1), Replicate()]
-    for old in itertools.product(every, every):
+    strided = [(_StridedShard(dim, split_factor=2), Shard(dim)) for dim in (0, 1)]
+    both = [*itertools.product(every, every), *strided]
+    for old in both:
         tensor = distribute_tensor(whole, m, old)
         assert np.array_equal(full(tensor), whole.numpy()), old
-        for new in itertools.product(every, every):
+        for new in both:
             assert np.array_equal(full(tensor.redistribute(placements=new)), whole.numpy()), (old, new)
         same((tensor * 2 + 1).sum(0), (whole * 2 + 1).sum(0))
+        same(tensor.t().reshape(30) * 2, whole.t().reshape(30) * 2)
+    tensor = distribute_tensor(whole, m, strided[0])
+    assert (tensor * 2 + tensor).placements == strided[0]  # nothing is moved
+    rows = whole.chunk(2)[dist.get_rank() % 2].chunk(size // 2)
+    mine = rows[dist.get_rank() // 2] if dist.get_rank() // 2 < len(rows) else whole[:0]
+    assert np.array_equal(tensor.to_local().numpy(), mine.numpy())
 
 
 PROGRAMS: dict[str, Any] = {

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import shutil
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,9 +15,12 @@ from ranks import run_checks
 
 import rushlight as rl
 import rushlight.distributed as dist
+import rushlight.distributed.checkpoint as dcp
 from rushlight import nn
 from rushlight.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from rushlight.distributed.tensor import DTensor, Replicate, Shard, init_device_mesh
+from rushlight.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from rushlight.distributed.tensor.placement_types import _StridedShard
 from rushlight.nn.parallel import DistributedDataParallel
 
 
@@ -156,8 +163,52 @@ def check_copies_of_shards() -> None:
         np.testing.assert_allclose(one.grad.full_tensor().numpy(), two.grad.numpy(), rtol=1e-3, atol=1e-6)
 
 
+def check_tensor_parallel_modules() -> None:
+    """Pieces of pieces: what tensor parallelism has cut is cut again, gathered in its first form, and saved and
+    loaded as the whole that it is."""
+    size = dist.get_world_size()
+    mesh = init_device_mesh("cpu", (size // 2, 2), mesh_dim_names=("pairs", "tensors"))
+    rl.manual_seed(0)
+    plain = nn.Sequential(nn.Linear(8, 4 * size), nn.GELU(), nn.Linear(4 * size, 6))
+    model = copy.deepcopy(plain)
+    plan = {"0": ColwiseParallel(), "2": RowwiseParallel()}
+    fully_shard(parallelize_module(model, mesh["tensors"], plan), mesh=mesh["pairs"])
+    cut = _StridedShard(0, split_factor=2)
+    assert [p.placements for p in model.parameters()] == [
+        (cut, Shard(0)), (cut, Shard(0)), (Shard(0), Shard(1)), (Shard(0), Replicate())
+    ]  # fmt: skip
+    assert sum(p.to_local().numel() for p in (model[0].weight, model[0].bias)) == 4 * 9
+    for one, two in zip(plain.parameters(), model.parameters(), strict=True):
+        assert np.array_equal(one.detach().numpy(), two.detach().full_tensor().numpy())
+    seen = []
+    model[0].register_forward_hook(lambda m, x, y: seen.append((type(m.weight), m.weight.placements)))
+    x = rl.ones(3, 8) * (1 + mesh["pairs"].get_local_rank())
+    model(x).pow(2).sum().backward()
+    assert seen == [(DTensor, (Shard(0),))]
+    loss = sum(plain(rl.ones(3, 8) * (1 + i)).pow(2).sum() for i in range(size // 2)) / (size // 2)
+    loss.backward()
+    for one, two in zip(plain.parameters(), model.parameters(), strict=True):
+        assert two.grad.placements == two.placements
+        np.testing.assert_allclose(two.grad.full_tensor().numpy(), one.grad.numpy(), rtol=1e-4, atol=1e-5)
+    place = [tempfile.mkdtemp()]
+    dist.broadcast_object_list(place, 0)
+    dcp.save({"model": model.state_dict()}, checkpoint_id=Path(place[0]) / "saved")
+    other = fully_shard(nn.Sequential(nn.Linear(8, 4 * size), nn.GELU(), nn.Linear(4 * size, 6)))
+    state = {"model": other.state_dict()}
+    dcp.load(state, checkpoint_id=Path(place[0]) / "saved")
+    for one, two in zip(plain.parameters(), other.parameters(), strict=True):
+        assert np.array_equal(one.detach().numpy(), two.detach().full_tensor().numpy())
+    dist.barrier()
+    if dist.get_rank() == 0:
+        shutil.rmtree(place[0])
+
+
 def check_errors() -> None:
+    elsewhere = parallelize_module(
+        nn.Linear(4, 4), init_device_mesh("cpu", (dist.get_world_size(),)), ColwiseParallel()
+    )
     for error, call in (
+        (ValueError, lambda: fully_shard(elsewhere)),
         (NotImplementedError, lambda: fully_shard([nn.Linear(2, 2)])),
         (NotImplementedError, lambda: fully_shard(nn.Linear(2, 2), shard_placement_fn=lambda p: None)),
         (NotImplementedError, lambda: fully_shard(nn.Linear(2, 2), reshard_after_forward=2)),

@@ -52,9 +52,12 @@ def compare(trained: Any, losses: list[float], clip: float | None) -> None:
     assert all(theirs == bits for theirs in everywhere)
 
 
-def train(trained: Any, *, divided: bool, compiled: bool, clip: float | None = None) -> None:
-    """Train on batches, of which each process has a part if they are `divided`, and compare."""
-    size, rank = dist.get_world_size(), dist.get_rank()
+def train(
+    trained: Any, *, divided: bool, compiled: bool, clip: float | None = None, mesh: Any = None
+) -> None:
+    """Train on batches, of which each process (of `mesh`) has a part if they are `divided`, and compare."""
+    size = dist.get_world_size() if mesh is None else mesh.size()
+    rank = dist.get_rank() if mesh is None else mesh.get_local_rank()
     step = step_of(trained, optimizer_of(trained), clip)
     step = rl.compile(step) if compiled else step
     losses = []
@@ -70,14 +73,14 @@ def train(trained: Any, *, divided: bool, compiled: bool, clip: float | None = N
         assert not step.eager, step.eager  # the whole step is one graph
 
 
-def sharded() -> Any:
-    made = model()
+def sharded(made: Any = None, mesh: Any = None) -> Any:
+    made = model() if made is None else made
     for block in made.blocks:
-        fully_shard(block)
-    return fully_shard(made)
+        fully_shard(block, mesh=mesh)
+    return fully_shard(made, mesh=mesh)
 
 
-def tensor_parallel() -> Any:
+def tensor_parallel(mesh: Any = None) -> Any:
     plan: dict[str, Any] = {
         "tokens": RowwiseParallel(input_layouts=Replicate()),
         "head": ColwiseParallel(output_layouts=Replicate()),
@@ -86,7 +89,15 @@ def tensor_parallel() -> Any:
         plan[f"blocks.*.{name}"] = ColwiseParallel()
     for name in ("out", "down"):
         plan[f"blocks.*.{name}"] = RowwiseParallel()
-    return parallelize_module(model(), init_device_mesh("cpu", (dist.get_world_size(),)), plan)
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),)) if mesh is None else mesh
+    return parallelize_module(model(), mesh, plan)
+
+
+def both_ways() -> tuple[Any, Any]:
+    """Tensor parallel in pairs of processes, and sharded over the pairs; and the mesh of the latter."""
+    names = ("pairs", "tensors")
+    mesh = init_device_mesh("cpu", (dist.get_world_size() // 2, 2), mesh_dim_names=names)
+    return sharded(tensor_parallel(mesh["tensors"]), mesh["pairs"]), mesh["pairs"]
 
 
 def check_data_parallel() -> None:
@@ -121,6 +132,16 @@ def check_tensor_parallel() -> None:
 
 def check_tensor_parallel_compiled() -> None:
     train(tensor_parallel(), divided=False, compiled=True)
+
+
+def check_sharded_and_tensor_parallel() -> None:
+    trained, mesh = both_ways()
+    train(trained, divided=True, compiled=False, mesh=mesh, clip=0.5)
+
+
+def check_sharded_and_tensor_parallel_compiled() -> None:
+    trained, mesh = both_ways()
+    train(trained, divided=True, compiled=True, mesh=mesh)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ from ...core.tensor import Tensor
 from ...nn.modules.module import Module
 from .. import distributed_c10d as c10d
 from ..device_mesh import init_device_mesh
-from ..tensor._api import DTensor
 from ._group import ParameterGroup, pack, unpack
 from ._policy import CPUOffloadPolicy, MixedPrecisionPolicy, OffloadPolicy
 
@@ -137,18 +136,13 @@ def _own_parameters(module: Module, ignored: set[Any]) -> list[tuple[str, Tensor
     """The parameters that are not sharded yet, and all modules that have them."""
     found: dict[int, tuple[str, Tensor, list[tuple[Module, str]]]] = {}
     without = {id(parameter) for parameter in ignored}
+    for part in module.modules():
+        if isinstance(part, FSDPModule):
+            without.update(id(each.shard) for each in _state(part).group.sharded)
     for prefix, part in module.named_modules():
         parameters: dict[str, Any] = part._parameters
         for name, parameter in parameters.items():
             if parameter is None or id(parameter) in without:
-                continue
-            if isinstance(parameter, DTensor):
-                if not any(isinstance(m, FSDPModule) for m in module.modules()):
-                    raise NotImplementedError(
-                        "torch.distributed.fsdp.fully_shard: parameters that are DTensors already (tensor "
-                        "parallelism "
-                        "inside of it) are not available"
-                    )
                 continue
             full = f"{prefix}.{name}" if prefix else name
             found.setdefault(id(parameter), (full, parameter, []))[2].append((part, name))

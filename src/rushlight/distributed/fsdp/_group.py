@@ -8,6 +8,7 @@ forward pass and gathered again when the backward pass asks for them.
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from .. import _results as results
 from .. import distributed_c10d as c10d
 from ..tensor._api import DTensor
 from ..tensor._layout import DTensorSpec, TensorMeta, contiguous, piece
-from ..tensor.placement_types import Placement, Replicate, Shard
+from ..tensor.placement_types import Placement, Replicate, Shard, _StridedShard
 from ._policy import MixedPrecisionPolicy
 
 
@@ -36,7 +37,8 @@ class Sharded:
     name: str
     shard: Any  # the DTensor, a Parameter
     owners: list[tuple[Module, str]]
-    shape: tuple[int, ...]
+    inner: DTensorSpec | None  # how it lies where it is gathered, if it is a DTensor there, too
+    shape: tuple[int, ...]  # of what is gathered
     step: int  # rows of a piece, but for the last ones
     row: int  # elements of a row
 
@@ -69,18 +71,31 @@ class ParameterGroup:
         self.dtype = policy.param_dtype or (self.sharded[0].shard.dtype if self.sharded else None)
 
     def _shard(self, name: str, parameter: Tensor, owners: list[tuple[Module, str]]) -> Sharded:
-        shape = tuple(parameter.shape) or (1,)
+        inner = parameter._spec_ if isinstance(parameter, DTensor) else None
+        whole = parameter._local_tensor if isinstance(parameter, DTensor) else parameter
+        shape = tuple(whole.shape) or (1,)
         begin, size = piece(shape[0], self.parts, self.index)
-        local = parameter.detach().reshape(shape).narrow(0, begin, size).clone()
-        meta = TensorMeta(shape, contiguous(shape), parameter.dtype)
-        placements: list[Placement] = [Replicate()] * self.dim + [Shard(0)]
-        made: Any = Parameter(
-            DTensor(local, DTensorSpec(self.mesh, tuple(placements), meta)), parameter.requires_grad
-        )
+        local = whole.detach().reshape(shape).narrow(0, begin, size).clone()
+        made: Any = Parameter(DTensor(local, self._spec(name, parameter, inner)), parameter.requires_grad)
         for module, attribute in owners:
             module._parameters[attribute] = made
-        row = parameter.numel() // shape[0] if shape[0] else 0
-        return Sharded(name, made, owners, tuple(parameter.shape), -(-shape[0] // self.parts), row)
+        row = whole.numel() // shape[0] if shape[0] else 0
+        return Sharded(name, made, owners, inner, tuple(whole.shape), -(-shape[0] // self.parts), row)
+
+    def _spec(self, name: str, parameter: Tensor, inner: DTensorSpec | None) -> DTensorSpec:
+        """How the pieces lie: cut along the first dimension, after what tensor parallelism has cut."""
+        shape = tuple(parameter.shape) or (1,)
+        meta = TensorMeta(shape, contiguous(shape), parameter.dtype)
+        copies: list[Placement] = [Replicate()] * self.dim
+        if inner is None:
+            return DTensorSpec(self.mesh, (*copies, Shard(0)), meta)
+        if any(placement.is_partial() for placement in inner.placements):
+            raise ValueError(
+                f"fully_shard: the parameter {name} is {inner.placements}, and not all of it is there"
+            )
+        cuts = [inner.mesh.size(dim) for dim, p in enumerate(inner.placements) if p.is_shard(0)]
+        own = _StridedShard(0, split_factor=math.prod(cuts)) if cuts else Shard(0)
+        return DTensorSpec(_joined_mesh(self.mesh, inner.mesh), (*copies, own, *inner.placements), meta)
 
     # Gathering.
 
@@ -145,6 +160,8 @@ class ParameterGroup:
         recorded = MODES.grad and any(each.shard.requires_grad for each in self.sharded)
         whole = _Gather.apply(self, *[each.shard for each in self.sharded]) if recorded else self.gather()
         for each, tensor in zip(self.sharded, whole, strict=True):
+            if each.inner is not None:
+                tensor = _placed(tensor, each.inner)
             for module, attribute in each.owners:
                 module._parameters[attribute] = tensor
 
@@ -196,6 +213,24 @@ class ParameterGroup:
         return found
 
 
+def _joined_mesh(outer: Any, inner: Any) -> Any:
+    """The mesh of the dimensions of both, which are parts of one mesh, in this order."""
+    root = outer._get_root_mesh()
+    names = (outer.mesh_dim_names or (), inner.mesh_dim_names or ())
+    if root != inner._get_root_mesh() or not all(names):
+        raise ValueError(
+            "fully_shard: parameters that are DTensors lie on another mesh, and both meshes have to be parts of "
+            f"one (mesh['dp'] and mesh['tp']), not {outer} and {inner}"
+        )
+    return root[(*names[0], *names[1])]
+
+
+def _placed(tensor: Tensor, spec: DTensorSpec) -> Any:
+    """A gathered parameter as a DTensor; its gradient is placed as it is."""
+    stride = spec.tensor_meta.stride
+    return DTensor.from_local(tensor, spec.mesh, spec.placements, shape=spec.shape, stride=stride)
+
+
 def _sum(first: Tensor | None, second: Tensor | None) -> Tensor | None:
     return second if first is None else first if second is None else first + second
 
@@ -234,8 +269,19 @@ class Note:
     offset: int  # in elements, from where the parameter begins
 
 
+@dataclass(frozen=True)
+class PlacedNote:
+    """In place of a DTensor of which that is what this process has."""
+
+    note: Note
+    spec: DTensorSpec
+
+
 def pack(tensor: Tensor) -> Any:
     """A note, if `tensor` lies in the memory of a gathered parameter that is to be freed."""
+    if isinstance(tensor, DTensor):
+        found = pack(tensor._local_tensor)
+        return PlacedNote(found, tensor._spec_) if isinstance(found, Note) else tensor
     if (
         type(tensor) is not Tensor
         or tensor._array is None
@@ -258,6 +304,8 @@ def pack(tensor: Tensor) -> Any:
 
 
 def unpack(packed: Any) -> Tensor:
+    if isinstance(packed, PlacedNote):
+        return DTensor(unpack(packed.note), packed.spec)
     if not isinstance(packed, Note):
         return packed
     group = packed.group

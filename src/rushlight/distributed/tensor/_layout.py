@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...core.shapes import Spec
-from .placement_types import Partial, Placement, Replicate, Shard
+from .placement_types import Partial, Placement, Replicate, Shard, _StridedShard
 
 Placements = tuple[Placement, ...]
 
@@ -68,18 +68,24 @@ def coordinate(mesh: Any) -> tuple[int, ...]:
     return tuple(found)
 
 
+def order_of_cuts(placements: Sequence[Placement]) -> list[int]:
+    """The dimensions of the mesh that cut the tensor, in the order in which they do."""
+    cuts = [dim for dim, placement in enumerate(placements) if isinstance(placement, Shard)]
+    return sorted(cuts, key=lambda dim: isinstance(placements[dim], _StridedShard))
+
+
 def local_part(
     shape: Sequence[int], mesh: Any, placements: Placements, at: Sequence[int] | None = None
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The shape of what a process holds of a tensor of `shape`, and where in the whole that begins. A dimension
-    that is sharded twice is cut by the first dimension of the mesh first."""
+    """The shape of what a process holds of a tensor of `shape`, and where in the whole that begins."""
     place = coordinate(mesh) if at is None else at
     sizes, offsets = list(shape), [0] * len(shape)
-    for dim, placement in enumerate(placements):
-        if isinstance(placement, Shard):
-            begin, size = piece(sizes[placement.dim], mesh.size(dim), place[dim])
-            sizes[placement.dim] = size
-            offsets[placement.dim] += begin
+    for dim in order_of_cuts(placements):
+        placement = placements[dim]
+        assert isinstance(placement, Shard)
+        begin, size = piece(sizes[placement.dim], mesh.size(dim), place[dim])
+        sizes[placement.dim] = size
+        offsets[placement.dim] += begin
     return tuple(sizes), tuple(offsets)
 
 
@@ -98,7 +104,7 @@ def normalized(placements: Sequence[Placement] | None, mesh: Any, ndim: int) -> 
             dim = placement.dim + ndim if placement.dim < 0 else placement.dim
             if not 0 <= dim < ndim:
                 raise IndexError(f"Shard({placement.dim}) of a tensor of {ndim} dimensions")
-            placement = Shard(dim)
+            placement = placement.along(dim)
         elif not isinstance(placement, Replicate | Partial):
             raise TypeError(f"a placement is Shard, Replicate or Partial, not {type(placement).__name__}")
         found.append(placement)

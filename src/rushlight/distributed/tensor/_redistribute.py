@@ -12,7 +12,7 @@ from typing import Any
 from ..._api.link import cat, zeros_like
 from ...core.tensor import Tensor
 from .. import _results as results
-from ._layout import Placements, coordinate, piece
+from ._layout import Placements, coordinate, order_of_cuts, piece
 from .placement_types import Partial, Placement, Replicate, Shard
 
 
@@ -26,13 +26,14 @@ def redistribute_local(
     current = list(old)
     order = sorted(range(mesh.ndim), key=lambda dim: not isinstance(old[dim], Partial))
     nested = _cuts_twice_on_the_way(old, new, order)
-    if nested:  # from the last dimension of the mesh to the first, by way of the whole
-        for dim in reversed(range(mesh.ndim)):
-            if isinstance(current[dim], Shard):
-                sizes = _size_before(shape, mesh, current, dim)
-                local = _change(local, sizes, mesh, dim, place, current[dim], Replicate())
-                current[dim] = Replicate()
-    for dim in range(mesh.ndim) if nested else order:
+    if nested:  # by way of the whole: the last cut is undone first
+        for dim in reversed(order_of_cuts(current)):
+            sizes = _size_before(shape, mesh, current, dim)
+            local = _change(local, sizes, mesh, dim, place, current[dim], Replicate())
+            current[dim] = Replicate()
+        cuts = order_of_cuts(new)
+        order = [*(dim for dim in range(mesh.ndim) if dim not in cuts), *cuts]
+    for dim in order:
         if current[dim] != new[dim]:
             sizes = _size_before(shape, mesh, current, dim)
             local = _change(local, sizes, mesh, dim, place, current[dim], new[dim])

@@ -99,23 +99,23 @@ def pointwise(call: Call, places: Places) -> tuple[Places, Places]:
     shape = call.results[0] if call.results else call.shapes[0]
     if call.inplace:
         return _into_first(call, places, shape)
-    best: tuple[int, int] | None = None  # (elements, dimension of the result)
+    best: tuple[int, Shard] | None = None  # elements, and how the result is cut
     for place, given in zip(places, call.shapes, strict=True):
         if isinstance(place, Shard):
             dim = place.dim + len(shape) - len(given)
             if given[place.dim] == shape[dim] and (best is None or math.prod(given) > best[0]):
-                best = math.prod(given), dim
+                best = math.prod(given), place.along(dim)
     if best is None:
         return replicated(call, places)
-    return _aligned(call, shape, best[1]), (Shard(best[1]),) * len(call.results)
+    return _aligned(call, shape, best[1]), (best[1],) * len(call.results)
 
 
-def _aligned(call: Call, shape: Sequence[int], dim: int) -> Places:
-    """Operands of a pointwise operator whose result is cut along `dim`: those that are broadcast are whole."""
+def _aligned(call: Call, shape: Sequence[int], cut: Shard) -> Places:
+    """Operands of a pointwise operator whose result is `cut`: those that are broadcast are whole."""
     found: list[Placement] = []
     for given in call.shapes:
-        own = dim - (len(shape) - len(given))
-        found.append(Shard(own) if own >= 0 and given[own] == shape[dim] else R)
+        own = cut.dim - (len(shape) - len(given))
+        found.append(cut.along(own) if own >= 0 and given[own] == shape[cut.dim] else R)
     return tuple(found)
 
 
@@ -123,7 +123,7 @@ def _into_first(call: Call, places: Places, shape: Sequence[int]) -> tuple[Place
     """The placement of what is written to stays what it is."""
     first = places[0]
     if isinstance(first, Shard):
-        return _aligned(call, shape, first.dim), (first,) * len(call.results)
+        return _aligned(call, shape, first), (first,) * len(call.results)
     if isinstance(first, Partial) and call.name not in ("zero", "fill"):
         if call.name == "copy":
             return (first, first), (first,)
@@ -206,7 +206,8 @@ def reduction(call: Call, places: Places) -> tuple[Places, Places]:
         return (place,), (Partial(how),)
     if call.values.get("keepdim"):
         return (place,), (place,) * len(call.results)
-    return (place,), (Shard(place.dim - sum(dim < place.dim for dim in reduced)),) * len(call.results)
+    left = place.along(place.dim - sum(dim < place.dim for dim in reduced))
+    return (place,), (left,) * len(call.results)
 
 
 @rule(

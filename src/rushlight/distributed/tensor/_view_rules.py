@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ._rules import Call, Places, R, _dim, replicated, rule
-from .placement_types import Placement, Shard
+from .placement_types import Placement, Shard, _StridedShard
 
 # Of a dimension that is cut: the dimension of the result, None if there is none.
 Follow = Callable[[Call, int], int | None]
@@ -21,10 +21,10 @@ def view(*names: str) -> Callable[[Follow], Follow]:
             (place,) = places
             if place.is_partial() and not call.inplace:
                 return places, (place,) * len(call.results)
-            if isinstance(place, Shard):
+            if isinstance(place, Shard) and not (isinstance(place, _StridedShard) and "reshape" in names):
                 dim = follow(call, place.dim)
                 if dim is not None:
-                    return places, (Shard(dim),) * len(call.results)
+                    return places, (place.along(dim),) * len(call.results)
             return replicated(call, places)
 
         return follow
@@ -146,5 +146,5 @@ def _alike(call: Call, places: Places, follow: Callable[[int], int | None]) -> t
     if isinstance(cut, Shard):
         moved = follow(cut.dim)
         if moved is not None:
-            return (cut,) * len(places), (Shard(moved),)
+            return (cut,) * len(places), (cut.along(moved),)
     return replicated(call, places)

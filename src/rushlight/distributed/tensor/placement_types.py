@@ -3,9 +3,7 @@ sum."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from ...core.missing import missing_class
+from dataclasses import dataclass, field
 
 __all__ = ["Partial", "Placement", "Replicate", "Shard"]
 
@@ -30,8 +28,26 @@ class Shard(Placement):
 
     dim: int
 
+    def along(self, dim: int) -> Shard:
+        """The same cut of another dimension."""
+        return Shard(dim)
+
     def __str__(self) -> str:
         return f"S({self.dim})"
+
+
+@dataclass(frozen=True)
+class _StridedShard(Shard):
+    """A piece of dimension `dim` that later dimensions of the mesh cut before this one: parameters that were cut
+    for tensor parallelism first, and by `fully_shard` then. `split_factor`: into how many pieces they cut it."""
+
+    split_factor: int = field(kw_only=True)
+
+    def along(self, dim: int) -> Shard:
+        return _StridedShard(dim, split_factor=self.split_factor)
+
+    def __str__(self) -> str:
+        return f"_S({self.dim}, {self.split_factor})"
 
 
 @dataclass(frozen=True)
@@ -55,8 +71,3 @@ class Partial(Placement):
 
     def __str__(self) -> str:
         return f"P({self.reduce_op})"
-
-
-_StridedShard = missing_class(
-    "distributed.tensor.placement_types", "_StridedShard", "a dimension that is cut twice is cut in order"
-)

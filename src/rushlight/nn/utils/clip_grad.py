@@ -28,6 +28,14 @@ def _grads(parameters: Tensors) -> list[Tensor]:
     return [param.grad for param in _listed(parameters) if param.grad is not None]
 
 
+def _on_one_mesh(norms: list[Any]) -> list[Any]:
+    """Norms of distributed tensors, as plain numbers if they lie on different meshes."""
+    meshes = {norm.device_mesh for norm in norms if hasattr(norm, "device_mesh")}
+    if len(meshes) < 2:
+        return norms
+    return [norm.full_tensor() if hasattr(norm, "device_mesh") else norm for norm in norms]
+
+
 @no_grad()
 def get_total_norm(
     tensors: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
@@ -41,7 +49,7 @@ def get_total_norm(
     norm_type = float(norm_type)
     if not given:
         return tensor(0.0)
-    norms = functions["_foreach_norm"](given, norm_type)
+    norms = _on_one_mesh(functions["_foreach_norm"](given, norm_type))
     total = _vector_norm(functions["stack"]([norm.to(norms[0].dtype) for norm in norms]), norm_type)
     if error_if_nonfinite:
         check(
