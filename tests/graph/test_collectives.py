@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import rushlight as rl
 from rushlight.comm.group import ProcessGroup, register, unregister
 from rushlight.distributed._functional_collectives import wait_tensor
@@ -38,3 +40,77 @@ def test_begun_early_and_waited_for_late() -> None:
         assert rl.allclose(rl.compile(program, fullgraph=True)(x, w), expected, rtol=1e-4, atol=1e-4)
     finally:
         unregister(group)
+
+
+def _order(program: Any, *args: rl.Tensor) -> list[str]:
+    """Collectives and products of a program, in order."""
+    kernels = str(rl.explain(program, *args)).split("== kernels", maxsplit=1)[1]
+    kinds = ("all_reduce(", "reduce_scatter_tensor(", "all_gather_into_tensor(", "product(", "wait_tensor(")
+    found = [kind for line in kernels.splitlines() for kind in kinds if kind in line]
+    return [kind.split("_")[0].rstrip("(") + ("_gather" if "gather" in kind else "") for kind in found]
+
+
+def test_parameters_are_gathered_ahead() -> None:
+    group = register(ProcessGroup("alone", [0], 0))
+    ops = rl.ops._c10d_functional
+    try:
+
+        def program(x: rl.Tensor, *pieces: rl.Tensor) -> rl.Tensor:
+            for piece in pieces:
+                flat = rl.cat([piece.reshape(-1), piece.new_zeros(8)])
+                whole = wait_tensor(ops.all_gather_into_tensor(flat, 1, "alone"))
+                x = x @ whole[:64].view(8, 8)
+            return x
+
+        x, pieces = rl.randn(8, 8), [rl.randn(8, 8) for _ in range(3)]
+        assert _order(program, x, *pieces) == [
+            "all_gather", "all_gather", "wait", "product", "all_gather", "wait", "product", "wait", "product",
+        ]  # fmt: skip
+        expected = program(x, *pieces)
+        found = rl.compile(program, fullgraph=True)(x, *pieces)
+        assert rl.allclose(found, expected, rtol=1e-4, atol=1e-4)
+    finally:
+        unregister(group)
+
+
+def test_what_is_computed_is_not_gathered_before_it_is_there() -> None:
+    group = register(ProcessGroup("alone", [0], 0))
+    ops = rl.ops._c10d_functional
+    try:
+
+        def program(x: rl.Tensor, w: rl.Tensor) -> rl.Tensor:
+            y = x @ w
+            z = wait_tensor(ops.all_gather_into_tensor(y, 1, "alone"))
+            return z @ w
+
+        x, w = rl.randn(8, 8), rl.randn(8, 8)
+        assert _order(program, x, w) == ["product", "all_gather", "wait", "product"]
+        assert rl.allclose(rl.compile(program)(x, w), program(x, w), rtol=1e-4, atol=1e-4)
+    finally:
+        unregister(group)
+
+
+def test_a_reduction_of_a_result_is_begun_with_the_next() -> None:
+    """Pieces that are reduced among few processes, and then among their copies: the first is not waited for
+    while there is something to compute."""
+    groups = [register(ProcessGroup(name, [0], 0)) for name in ("pieces", "copies")]
+    ops = rl.ops._c10d_functional
+    try:
+
+        def program(x: rl.Tensor, w: rl.Tensor) -> list[rl.Tensor]:
+            found = []
+            for _ in range(2):
+                x = x @ w
+                piece = wait_tensor(ops.reduce_scatter_tensor(x, "sum", 1, "pieces"))
+                found.append(wait_tensor(ops.all_reduce(piece, "sum", "copies")).clone())
+            return [y * 2 for y in found]
+
+        x, w = rl.randn(8, 8), rl.randn(8, 8)
+        assert _order(program, x, w) == [
+            "product", "reduce", "product", "reduce", "wait", "all", "wait", "all", "wait", "wait",
+        ]  # fmt: skip
+        for one, two in zip(rl.compile(program)(x, w), program(x, w), strict=True):
+            assert rl.allclose(one, two, rtol=1e-4, atol=1e-4)
+    finally:
+        for group in groups:
+            unregister(group)

@@ -205,7 +205,10 @@ class ParameterGroup:
         for each, grad in zip(self.sharded, grads, strict=True):
             local = each.shard._local_tensor
             own = flat.narrow(0, offset, local.numel()).view(tuple(local.shape))
-            own = own.clone() if own.dtype is local.dtype else own.to(local.dtype)
+            if own.dtype is not local.dtype:
+                own = own.to(local.dtype)
+            elif not is_compiling():  # in a graph, a copy would be made, and waited for, at once
+                own = own.clone()
             found.append(
                 None if grad is None or not each.shard.requires_grad else DTensor(own, each.shard._spec_)
             )
