@@ -100,6 +100,7 @@ FLOORS = [
     ],
     ["compiler"],
     ["eager"],  # operators as programs of the compiler
+    ["planning"],  # compiles and times programs of processes that need not exist
     ["_inductor"],
     ["_dynamo"],
     ["programs"],  # of PyTorch's, which find this package under its name

@@ -20,6 +20,10 @@ COMMANDS = {
     ),
     "run": ("rushlight.cli.run", "run a PyTorch program, unchanged, on Rushlight"),
     "launch": ("rushlight.cli.launch", "run a program in several processes, which MPI starts"),
+    "plan-parallel": (
+        "rushlight.cli.plan_parallel",
+        "predict step time and memory of training on meshes of processes that need not exist",
+    ),
     "explain": ("rushlight.cli.explain", "the page of a compiled function: every stage, and how it ran"),
     "demo": ("rushlight.cli.demo", "train a small GPT, its whole step compiled"),
     "tour": ("rushlight.cli.tour", "the library, stop by stop"),

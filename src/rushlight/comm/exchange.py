@@ -5,6 +5,9 @@ them (`reductions.combine`, in the order of ranks); then it sends the result. Bo
 pairs with a number of their own, so that the second step of one collective may begin before or after another
 collective, differently in each process. Small values go in one step: everybody gets all of them and combines
 them itself, in the same order. What is not reduced is one call of MPI's.
+
+A group without a communicator sends nothing: one of one process, or an imagined one, in which the other processes
+have what this one has.
 """
 
 from __future__ import annotations
@@ -67,7 +70,7 @@ def _reduce(
     size, rank = group.size(), group.rank()
     tag = _tag(group)
     values = premultiplied(values, how)
-    if size == 1:
+    if group.comm is None:
         combine([values], out, how)
         return
     if values.nbytes * size <= SMALL:
@@ -102,16 +105,18 @@ def reduce_scatter(group: ProcessGroup, inputs: list[np.ndarray], out: np.ndarra
     """Process i gets the combination of everybody's `inputs[i]`, which may differ in size for different i."""
     size, rank, tag = group.size(), group.rank(), _tag(group)
     inputs = [premultiplied(values, how) for values in inputs]
+    if group.comm is None:
+        combine([inputs[rank]], out, how)
+        return
     arrived = {i: np.empty(out.size, out.dtype) for i in range(size) if i != rank}
-    if size > 1:
-        yield from _exchange(group, {i: inputs[i] for i in arrived}, arrived, tag)
+    yield from _exchange(group, {i: inputs[i] for i in arrived}, arrived, tag)
     arrived[rank] = inputs[rank]
     combine([arrived[i] for i in range(size)], out, how, own=rank)
 
 
 def broadcast(group: ProcessGroup, values: np.ndarray, root: int) -> Steps:
     group.next_sequence()
-    if group.size() > 1:
+    if group.comm is not None:
         yield [group.comm.Ibcast([flat_bytes(values), load().BYTE], root)]
 
 
@@ -119,8 +124,8 @@ def all_gather(group: ProcessGroup, values: np.ndarray, outs: list[np.ndarray]) 
     """`outs[i]` becomes the values of process i; sizes may differ."""
     group.next_sequence()
     whole = _joined(outs)
-    if group.size() == 1:
-        outs[0][...] = values
+    if group.comm is None:
+        _imagine([values] * len(outs), outs)
         return
     counts = [a.nbytes for a in outs]
     target = np.empty(sum(counts), np.uint8) if whole is None else whole
@@ -149,11 +154,17 @@ def _split(data: np.ndarray, outs: list[np.ndarray]) -> None:
         at += a.nbytes
 
 
+def _imagine(arrays: list[np.ndarray], outs: list[np.ndarray]) -> None:
+    """What would have come from others: the values of this process, as many as are expected."""
+    for values, out in zip(arrays, outs, strict=False):
+        out[...] = np.resize(values, out.shape)
+
+
 def gather(group: ProcessGroup, values: np.ndarray, outs: list[np.ndarray], root: int) -> Steps:
     """As `all_gather`, at process `root`; `outs` is empty elsewhere."""
     group.next_sequence()
-    if group.size() == 1:
-        outs[0][...] = values
+    if group.comm is None:
+        _imagine([values] * len(outs), outs)
         return
     MPI, counts = load(), [a.nbytes for a in outs]
     target = np.empty(sum(counts), np.uint8)
@@ -165,8 +176,8 @@ def gather(group: ProcessGroup, values: np.ndarray, outs: list[np.ndarray], root
 def scatter(group: ProcessGroup, inputs: list[np.ndarray], out: np.ndarray, root: int) -> Steps:
     """Process i gets `inputs[i]` of process `root`; `inputs` is empty elsewhere."""
     group.next_sequence()
-    if group.size() == 1:
-        out[...] = inputs[0]
+    if group.comm is None:
+        _imagine(inputs[group.rank() :][:1], [out])
         return
     MPI, sent = load(), None
     if group.rank() == root:
@@ -183,14 +194,16 @@ def all_to_all(group: ProcessGroup, inputs: list[np.ndarray], outs: list[np.ndar
             f"all_to_all: rank {rank} sends itself {inputs[rank].size} values and expects {outs[rank].size}"
         )
     outs[rank][...] = inputs[rank]
-    if group.size() > 1:
+    if group.comm is None:
+        _imagine(inputs, outs)
+    else:
         others = [i for i in range(group.size()) if i != rank]
         yield from _exchange(group, {i: inputs[i] for i in others}, {i: outs[i] for i in others}, tag)
 
 
 def barrier(group: ProcessGroup) -> Steps:
     group.next_sequence()
-    if group.size() > 1:
+    if group.comm is not None:
         yield [group.comm.Ibarrier()]
 
 
@@ -201,12 +214,16 @@ def _check_peers(group: ProcessGroup) -> None:
 
 def send(group: ProcessGroup, values: np.ndarray, peer: int, tag: int) -> Steps:
     _check_peers(group)
-    yield [group.messages.Isend([flat_bytes(values), load().BYTE], peer, tag)]
+    if group.comm is not None:
+        yield [group.messages.Isend([flat_bytes(values), load().BYTE], peer, tag)]
 
 
 def receive(group: ProcessGroup, out: np.ndarray, peer: int | None, tag: int, came_from: list[int]) -> Steps:
     """From process `peer`, or from anyone. `came_from` becomes the process it came from."""
     _check_peers(group)
+    if group.comm is None:
+        came_from[:] = [peer or 0]
+        return
     MPI = load()
     source = MPI.ANY_SOURCE if peer is None else peer
     (status,) = yield [group.messages.Irecv([flat_bytes(out), MPI.BYTE], source, tag)]

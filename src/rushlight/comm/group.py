@@ -17,9 +17,9 @@ DEFAULT_TIMEOUT = timedelta(minutes=30)
 class ProcessGroup:
     """Processes that take part in collectives. `rank()` is this process's number in it.
 
-    `ranks` are the numbers of its processes in the world. There is no communicator in a group of one process. The
-    messages of collectives and of point-to-point calls have a communicator each and cannot be taken for each
-    other.
+    `ranks` are the numbers of its processes in the world. There is no communicator in a group of one process, nor
+    in an imagined one (backend "fake"), whose other processes do not exist: nothing is sent there. The messages
+    of collectives and of point-to-point calls have a communicator each and cannot be taken for each other.
     """
 
     def __init__(
@@ -39,6 +39,7 @@ class ProcessGroup:
         self.messages: Any = None if comm is None else comm.Dup()
         self._sequence = np.zeros(1, np.int64)  # counts collectives that were begun, here or by native code
         self.splits = 0  # how often it was split
+        self.destroyed = False
         self.users: weakref.WeakSet[Any] = weakref.WeakSet()  # programs with its collectives
 
     def rank(self) -> int:
@@ -73,6 +74,7 @@ class ProcessGroup:
             if comm is not None and comm != load().COMM_NULL:
                 comm.Free()
         self.comm = self.messages = None
+        self.destroyed = True
 
     def __repr__(self) -> str:
         return f"<ProcessGroup {self.group_name}: rank {self._rank} of {self.size()}, {self.backend}>"

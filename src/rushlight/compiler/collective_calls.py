@@ -229,7 +229,7 @@ def _link_and_call(this: weakref.ref[CollectiveCalls], number: int, block: int) 
 
 def _is_native(entry: Entry) -> bool:
     """Messages go to the workspace, which is kept if they do not arrive; the debug mode checks in Python."""
-    if entry.group is None or entry.group.size() == 1 or debug_level() == "DETAIL":
+    if entry.group is None or entry.group.comm is None or debug_level() == "DETAIL":
         return False
     return entry.whole and entry.temporary
 

@@ -446,7 +446,7 @@ def monitored_barrier(
 ) -> None:
     """A barrier that says which processes did not come in time: rank 0 waits for a message of each (the first
     that is missing, or with `wait_all_ranks` all of them, are named) and then lets all of them go."""
-    if (pg := member(group)) is None or pg.size() == 1:
+    if (pg := member(group)) is None or pg.comm is None:
         return
     limit = (timeout or pg.timeout).total_seconds()
     tag, token = 32_767, np.zeros(1, np.uint8)

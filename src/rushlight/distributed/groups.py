@@ -55,7 +55,8 @@ class Backend(str):
     UCC = "ucc"
     MPI = "mpi"
     XCCL = "xccl"
-    backend_list = [UNDEFINED, GLOO, NCCL, XCCL, UCC, MPI]  # noqa: RUF012
+    FAKE = "fake"
+    backend_list = [UNDEFINED, GLOO, NCCL, XCCL, UCC, MPI, FAKE]  # noqa: RUF012
 
     def __new__(cls, name: str) -> Backend:
         if not isinstance(name, str):
@@ -86,8 +87,8 @@ def _backend_named(asked: str | None) -> Backend:
             f"init_process_group: the backend {asked!r} is for GPUs, and tensors are on the CPU: use 'mpi' "
             "(or 'gloo', which is answered with MPI)"
         )
-    if name not in ("mpi", "gloo", "undefined"):
-        raise ValueError(f"init_process_group: there is no backend {asked!r}; there is 'mpi'")
+    if name not in ("mpi", "gloo", "fake", "undefined"):
+        raise ValueError(f"init_process_group: there is no backend {asked!r}; there are 'mpi' and 'fake'")
     return Backend("mpi") if name == "undefined" else name
 
 
@@ -125,13 +126,19 @@ def init_process_group(
 
     `world_size` and `rank`, or WORLD_SIZE and RANK in the environment, must agree with MPI if they are given.
     Where MPI has not started this process, the group is of one process and needs no MPI.
+
+    The backend "fake" imagines `world_size` processes, of which this is number `rank`: collectives send nothing,
+    and what would come from others is what this process has. So the program of one process of many can be
+    compiled and timed in one process (`rushlight.planning`).
     """
-    global _made
     if GroupMember.WORLD is not None:
         raise ValueError("trying to initialize the default process group twice!")
     if timeout is not None and not isinstance(timeout, timedelta):
         raise TypeError(f"Expected timeout argument to be of type datetime.timedelta, got {timeout}")
     name = _backend_named(backend)
+    if name == "fake":
+        _use_world(_imagined(world_size, rank), timeout)
+        return
     started = mpi.launched().get("WORLD_SIZE", 1) > 1 or (backend is not None and backend.lower() == "mpi")
     if started and mpi.is_installed():
         world = mpi.load().COMM_WORLD
@@ -144,6 +151,18 @@ def init_process_group(
     if size > 1:
         mpi.abort_on_error()
     made = ProcessGroup("0", list(range(size)), own, world.Dup() if size > 1 else None, backend=name)
+    _use_world(made, timeout)
+
+
+def _imagined(world_size: int, rank: int) -> ProcessGroup:
+    size, own = _asked_size(world_size, "WORLD_SIZE") or 1, _asked_size(rank, "RANK") or 0
+    if not 0 <= own < size:
+        raise ValueError(f"init_process_group: there is no rank {own} in a world of {size} processes")
+    return ProcessGroup("0", list(range(size)), own, backend="fake")
+
+
+def _use_world(made: ProcessGroup, timeout: timedelta | None) -> None:
+    global _made
     made.group_desc, made.timeout = "default_pg", timeout or DEFAULT_TIMEOUT
     _made = 1
     GroupMember.WORLD = group.WORLD = register(made)
@@ -196,6 +215,8 @@ def member(group: Any) -> ProcessGroup | None:
     if group is None:
         return default
     if isinstance(group, ProcessGroup):
+        if group.destroyed:
+            raise ValueError(f"Invalid process group specified: {group} has been destroyed")
         return group
     if isinstance(group, str):
         return comm_groups.resolve(group)
@@ -235,7 +256,7 @@ def is_xccl_available() -> bool:
 
 
 def is_backend_available(backend: str) -> bool:
-    return backend.lower() in ("mpi", "gloo") and mpi.is_installed()
+    return backend.lower() == "fake" or (backend.lower() in ("mpi", "gloo") and mpi.is_installed())
 
 
 def is_torchelastic_launched() -> bool:
@@ -346,7 +367,7 @@ def _part(
     """The group of the processes `ranks` of `parent`, this one among them; only they take part. `name` ends
     in the number of the group among those of its parent."""
     comm = None
-    if len(ranks) > 1:
+    if len(ranks) > 1 and parent.comm is not None:
         chosen = parent.comm.Get_group().Incl(ranks)
         comm = parent.comm.Create_group(chosen, int(name.rpartition("/")[2]) % 32_000)
         chosen.Free()

@@ -39,6 +39,11 @@ def _run(group: ProcessGroup, name: str, steps: Steps) -> None:
     Pending(f"{name} of group {group.group_name}", steps, group.timeout.total_seconds()).wait()
 
 
+def _check_arrives(group: ProcessGroup, name: str) -> None:
+    if group.comm is None and group.size() > 1:
+        raise RuntimeError(f"{name}: no object comes from a process that is imagined (backend 'fake')")
+
+
 def _sizes(group: ProcessGroup, name: str, data: np.ndarray) -> list[int]:
     """The number of bytes that each process sends."""
     sizes = np.empty(group.size(), np.int64)
@@ -106,7 +111,7 @@ def broadcast_object_list(
     _run(pg, "broadcast_object_list", exchange.broadcast(pg, size, root))
     data = data if pg.rank() == root else np.empty(int(size[0]), np.uint8)
     _run(pg, "broadcast_object_list", exchange.broadcast(pg, data, root))
-    if pg.rank() != root:
+    if pg.rank() != root and pg.comm is not None:
         object_list[:] = _unpickled(data)
 
 
@@ -131,6 +136,8 @@ def scatter_object_list(
             )
         parts = [_pickled(obj) for obj in scatter_object_input_list]
     check_same(pg, "scatter_object_list", f"from {root}")
+    if pg.rank() != root:
+        _check_arrives(pg, "scatter_object_list")
     size = np.empty(1, np.int64)
     _run(pg, "scatter_object_list", exchange.scatter(pg, [np.array([p.size]) for p in parts], size, root))
     own = np.empty(int(size[0]), np.uint8)
@@ -173,6 +180,7 @@ def recv_object_list(
         return -1
     size, came_from = np.empty(1, np.int64), [0]
     peer = _peer(pg, src, group_src, "source")
+    _check_arrives(pg, "recv_object_list")
     _run(pg, "recv_object_list", exchange.receive(pg, size, peer, _OBJECTS, came_from))
     data = np.empty(int(size[0]), np.uint8)
     _run(pg, "recv_object_list", exchange.receive(pg, data, came_from[0], _OBJECTS, came_from))

@@ -4,10 +4,10 @@ What is computed between the two calls is computed while messages travel. Beside
 
 - What is gathered of the program's inputs, parameters of which each process has a piece, is begun where what was
   gathered before is first read: one is used while the other is on its way.
-- A reduction of what another one gives is begun where the next one of that other group is, so that the first is not
-  waited for at once.
+- A reduction of what another one gives is begun where the next one of that other group is, so that the first is
+  not waited for at once.
 
-Calls that begin a collective stay in their order in each group of processes, which all of them have to agree about.
+Calls that begin a collective stay in their order in each group of processes, which all of them have to agree on.
 """
 
 from __future__ import annotations

@@ -41,9 +41,10 @@ class Timer:
     operations: int = 0  # floating-point operations
     moved: int = 0  # bytes, counting every buffer once
     kernel: str = ""  # the name of the kernel in the plan
+    call: int = -1  # of a launch that makes a call: its place in the program's table of calls
 
     def to_words(self) -> list[str | int | bool]:
-        return [self.name, self.launch, self.operations, self.moved, self.kernel]
+        return [self.name, self.launch, self.operations, self.moved, self.kernel, self.call]
 
 
 @dataclass(frozen=True)

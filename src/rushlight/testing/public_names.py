@@ -56,6 +56,7 @@ MODULES = {
     "rushlight.futures": "Futures",
     "rushlight.overrides": "Tensor-like classes",
     "rushlight.profiler": "Profiler",
+    "rushlight.planning": "Planning of parallel training",
     "rushlight.eager": "Eager kernels",
     "rushlight.testing": "Comparisons",
 }

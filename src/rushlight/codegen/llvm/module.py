@@ -165,7 +165,7 @@ class _ModuleEmitter:
         records = self.kernels.records
         record = records.record([self.slots[CALLS], place])
         task = Task(records.routine("external").name, 1, record, kernel)
-        self.pending.append(Pending(task, 0, unless_failed=self.check, timer=self._launched(timer)))
+        self.pending.append(Pending(task, 0, unless_failed=self.check, timer=self._launched(timer, place)))
         self.check = False
 
     def _parallel(self, stage: Stage) -> Number:
@@ -216,8 +216,8 @@ class _ModuleEmitter:
     def _timed(self, task: Task, step: Step, part: str = "") -> Task:
         return task if self.timers is None else self.timers.task(task, step, part)
 
-    def _launched(self, name: str) -> int:
-        return 0 if self.timers is None else self.timers.launch(name)
+    def _launched(self, name: str, call: int = -1) -> int:
+        return 0 if self.timers is None else self.timers.launch(name, call)
 
     # Segments.
 

@@ -43,9 +43,9 @@ class Timers:
         e.builder.ret_void()
         return replace(task, name=timed)
 
-    def launch(self, name: str) -> int:
-        """A timer for a launch: its number."""
-        self.timers.append(Timer(name, launch=True))
+    def launch(self, name: str, call: int = -1) -> int:
+        """A timer for a launch, or for a call at a place of the table of calls: its number."""
+        self.timers.append(Timer(name, launch=True, call=call))
         return len(self.timers)
 
     def now(self, e: Emitter) -> Any:

@@ -45,10 +45,10 @@ def special(*names: str) -> Callable[[Any], Any]:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is done for one kind of call."""
+    """What is done for one kind of call, on any mesh that is equal: placements of arguments, and of results."""
 
     inputs: tuple[Placements, ...]
-    outputs: tuple[DTensorSpec, ...]
+    outputs: tuple[tuple[Placements, TensorMeta], ...]
 
 
 _plans: dict[Any, Plan] = {}
@@ -81,14 +81,15 @@ def run(kind: Any, func: OpOverload, args: Any, kwargs: dict[str, Any], by_rule:
         local[i] = redistribute_local(tensor._local_tensor, spec.shape, mesh, spec.placements, wanted)
     given, named = structure.unflatten(local)
     if name in _SIZED:
-        size, _ = local_part(plan.outputs[0].shape, mesh, plan.outputs[0].placements)
+        placements, meta = plan.outputs[0]
+        size, _ = local_part(meta.shape, mesh, placements)
         # what is here may lie in memory in another order than the whole is said to
         result = given[0].expand(size) if name == "expand" else given[0].reshape(size)
     else:
         result = func(*given, **named)
     if func.form == INPLACE:
         return args[0]
-    return _wrapped(kind, result, plan.outputs)
+    return _wrapped(kind, result, [DTensorSpec(mesh, *placed) for placed in plan.outputs])
 
 
 def _with_number(func: OpOverload) -> OpOverload:
@@ -175,13 +176,7 @@ def _make_plan(
         given, made_of = rule(replace(call, parts=mesh.size(dim)), places)
         inputs.append(given)
         outputs.append(made_of)
-    return Plan(
-        tuple(zip(*inputs, strict=True)),
-        tuple(
-            DTensorSpec(mesh, placements, meta)
-            for placements, meta in zip(zip(*outputs, strict=True), out, strict=True)
-        ),
-    )
+    return Plan(tuple(zip(*inputs, strict=True)), tuple(zip(zip(*outputs, strict=True), out, strict=True)))
 
 
 def _named_values(func: OpOverload, args: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
