@@ -10,6 +10,7 @@ from ranks import run_checks
 import rushlight as rl
 import rushlight.distributed as dist
 from rushlight import nn
+from rushlight.distributed.algorithms.join import Join, Joinable, JoinHook
 from rushlight.nn.parallel import DistributedDataParallel
 from rushlight.utils.data import DistributedSampler
 
@@ -171,6 +172,119 @@ def check_errors() -> None:
         "mixed_precision",
         lambda: DistributedDataParallel(nn.Linear(2, 2), mixed_precision=object()),
     )
+
+
+# Processes with different numbers of inputs.
+
+
+def inputs_of(process: int) -> list[Any]:
+    return [rl.full((2, 3), 1.0 + process + 0.5 * i) for i in range(2 * process + 1)]
+
+
+def train(model: Any, inputs: list[Any], optimizer: Any, weight: float = 1.0) -> None:
+    for x in inputs:
+        optimizer.zero_grad()
+        (weight * model(x).pow(2).sum()).backward()
+        optimizer.step()
+
+
+def expected_of_joined(by_all: bool) -> Any:
+    """The same training in one process: in each step all that have inputs left add their gradients."""
+    rl.manual_seed(0)
+    model = nn.Linear(3, 2)
+    optimizer = rl.optim.SGD(model.parameters(), lr=0.01)
+    for i in range(2 * size() - 1):
+        left = [inputs_of(r)[i] for r in range(size()) if i < len(inputs_of(r))]
+        optimizer.zero_grad()
+        (sum(model(x).pow(2).sum() for x in left) / (size() if by_all else len(left))).backward()
+        optimizer.step()
+    return model
+
+
+def check_join() -> None:
+    for by_all, unused in ((True, False), (False, False), (True, True)):
+        rl.manual_seed(0)
+        ddp = DistributedDataParallel(nn.Linear(3, 2), find_unused_parameters=unused, bucket_cap_mb=1e-5)
+        optimizer = rl.optim.SGD(ddp.parameters(), lr=0.01)
+        with ddp.join(divide_by_initial_world_size=by_all):
+            train(ddp, inputs_of(rank()), optimizer)
+        for one, two in zip(ddp.parameters(), expected_of_joined(by_all).parameters(), strict=True):
+            np.testing.assert_allclose(one.detach().numpy(), two.detach().numpy(), rtol=1e-5)
+            assert np.array_equal(one.detach().numpy(), average(one.detach().numpy()))
+        train(ddp, [rl.ones(2, 3)] * 2, optimizer)  # as before
+
+
+def check_join_of_steps_without_sync_and_of_buffers() -> None:
+    rl.manual_seed(0)
+    ddp = DistributedDataParallel(nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 2)))
+    seen = []
+    ddp.module[0].register_forward_pre_hook(lambda m, x: seen.append(m.running_mean.clone().numpy()))
+    with ddp.join():
+        for x in inputs_of(rank()):
+            with ddp.no_sync():
+                ddp(x).sum().backward()
+            ddp(x).sum().backward()
+    assert len(seen) == 2 * len(inputs_of(rank()))
+    for state in ddp.state_dict().values():
+        assert np.array_equal(state.numpy(), average(state.numpy()).astype(state.numpy().dtype))
+
+
+def check_join_that_throws() -> None:
+    ddp = DistributedDataParallel(nn.Linear(3, 2))
+    optimizer = rl.optim.SGD(ddp.parameters(), lr=0.01)
+
+    def run() -> None:
+        with ddp.join(throw_on_early_termination=True):
+            train(ddp, inputs_of(rank()), optimizer)
+
+    raises(RuntimeError, "exhausted", run)
+    dist.barrier()
+
+
+class Counter(Joinable):
+    """Counts inputs over all processes, as in PyTorch's tutorial."""
+
+    def __init__(self) -> None:
+        self.total = rl.zeros(1)
+        self.most = -1.0
+
+    def count(self) -> None:
+        Join.notify_join_context(self)
+        one = rl.ones(1)
+        dist.all_reduce(one)
+        self.total += one
+
+    def join_hook(self, **kwargs: Any) -> JoinHook:
+        counter = self
+
+        class Hook(JoinHook):
+            def main_hook(self) -> None:
+                dist.all_reduce(rl.zeros(1))
+
+            def post_hook(self, is_last_joiner: bool) -> None:
+                last = rl.tensor([float(rank() if is_last_joiner else -1)])
+                dist.all_reduce(last, dist.ReduceOp.MAX)
+                dist.broadcast(counter.total, int(last.item()))
+                counter.most = counter.total.item()
+
+        return Hook()
+
+    join_device = rl.device("cpu")
+
+    @property
+    def join_process_group(self) -> Any:
+        return dist.group.WORLD
+
+
+def check_join_of_something_else() -> None:
+    counter = Counter()
+    with Join([counter]):
+        for _ in inputs_of(rank()):
+            counter.count()
+    assert counter.most == sum(2 * r + 1 for r in range(size()))
+    raises(ValueError, "at least one joinable", lambda: Join([]))
+    with Join([counter], enable=False):
+        assert Join.notify_join_context(counter) is None
 
 
 def check_sampler_asks_the_group() -> None:

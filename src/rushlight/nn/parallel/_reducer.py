@@ -57,6 +57,7 @@ class Reducer:
     ) -> None:
         self.parameters, self.names, self.group = list(parameters), list(names), group
         self.world = c10d.get_world_size(group)
+        self.divisor = self.world  # of sums of gradients
         self.find_unused, self.as_views, self.static = find_unused, as_views, static
         self.sync = True  # whether hooks reduce: not under no_sync()
         self.hook: tuple[Any, Any] | None = None  # (state, hook) of register_comm_hook
@@ -133,13 +134,27 @@ class Reducer:
         self.current = None
         if self.is_first_static():
             self.visits = list(reduction.counts)
+        arrival = list(dict.fromkeys(reduction.arrival))
+        left = [i for i in range(len(self.parameters))[::-1] if not reduction.counts[i]]
+        self._order_buckets(arrival + left)
+
+    def _order_buckets(self, order: list[int]) -> None:
+        """After the first reduction: buckets in the order in which gradients came in the first process."""
         if not self.arrived and not self.find_unused:
             self.arrived = True
-            arrival = list(dict.fromkeys(reduction.arrival))
-            left = [i for i in range(len(self.parameters))[::-1] if not reduction.counts[i]]
-            orders = [arrival + left]
+            orders = [order]
             c10d.broadcast_object_list(orders, group_src=0, group=self.group)
             self.buckets = make_buckets(self.parameters, orders[0], self.limit, self.first)
+
+    def take_part(self) -> None:
+        """Without gradients of its own, add nothing to the reductions of others."""
+        reduction = Reduction(self, self.buckets)
+        for position in range(len(self.parameters)):
+            reduction.add_nothing(position)
+        for begun in reduction.begun:
+            begun.wait()
+        reduction.used_anywhere()
+        self._order_buckets([position for bucket in self.buckets for position in bucket.positions])
 
 
 class _Ready:
@@ -181,13 +196,14 @@ class Reduction:
                 for position, parameter in enumerate(reducer.parameters):
                     edge = edge_of(parameter)
                     if edge is None or not run.executes(edge[0]):
-                        self._skip(position)
+                        self.add_nothing(position)
             elif reducer.visits is not None:
                 for position, visits in enumerate(reducer.visits):
                     if not visits:
-                        self._skip(position)
+                        self.add_nothing(position)
 
-    def _skip(self, position: int) -> None:
+    def add_nothing(self, position: int) -> None:
+        """There is no gradient of a parameter here."""
         if position not in self.unused:
             self.unused.add(position)
             self.fill(position, None)
@@ -223,7 +239,7 @@ class Reduction:
                     self.fill(position, reducer.parameters[position].grad)
                     self._one_less(position)
                 else:
-                    self._skip(position)
+                    self.add_nothing(position)
         if len(self.begun) < len(self.buckets):
             self.missing()
             return
@@ -255,9 +271,9 @@ class Reduction:
             if not _same_memory(grad, view):
                 view.copy_(grad)
         elif _same_memory(grad, view):
-            view.mul_(1 / self.reducer.world)
+            view.mul_(1 / self.reducer.divisor)
         else:
-            _scale_into(view, grad, 1 / self.reducer.world)
+            _scale_into(view, grad, 1 / self.reducer.divisor)
 
     def begin(self, bucket: Bucket) -> Any:
         """Begin to reduce a full bucket."""
@@ -275,7 +291,7 @@ class Reduction:
     def finish(self) -> None:
         """Wait for all buckets; the averages become the gradients."""
         reducer = self.reducer
-        used = self._used_anywhere()
+        used = self.used_anywhere()
         for bucket, begun in zip(self.buckets, self.begun, strict=True):
             result = begun.wait()
             assert bucket.buffer is not None
@@ -288,7 +304,7 @@ class Reduction:
                     self._store(reducer.parameters[position], view)
         reducer.finished(self)
 
-    def _used_anywhere(self) -> list[bool]:
+    def used_anywhere(self) -> list[bool]:
         """Whether some process has a gradient of each parameter; one of none keeps what it has."""
         reducer = self.reducer
         if not reducer.find_unused or reducer.static:

@@ -13,6 +13,8 @@ from typing import Any
 from ..._api.compiler import is_compiling
 from ..._api.link import cat
 from ...autograd.grad_mode import no_grad
+from ...core.construct import tensor
+from ...core.dispatch import AMBIENT
 from ...core.modes import MODES
 from ...core.tensor import Tensor
 from ...distributed import _results as results
@@ -90,6 +92,7 @@ class DistributedDataParallel(Module, Joinable):
         self.parameters_to_ignore = ignored
         self.require_backward_grad_sync = True
         self.require_forward_param_sync = True
+        self._divides_by_all = True
         check_same_parameters(named, self.process_group)
         if init_sync:
             states = [p.detach() for n, p in module.named_parameters() if n not in ignored]
@@ -116,20 +119,63 @@ class DistributedDataParallel(Module, Joinable):
         )
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        reducer = self.reducer
+        joins = self._join_config.enable
+        syncs = self.broadcast_buffers and self.require_forward_param_sync
         if MODES.grad and self.require_backward_grad_sync:
-            Join.notify_join_context(self)
-            reducer.begin_forward()
-        if self.broadcast_buffers and self.require_forward_param_sync:
-            self._sync_buffers()
+            self.reducer.begin_forward()
+        if joins and MODES.grad:
+            self._notify(syncs)
+        if syncs and (MODES.grad or not joins):
+            self._sync_buffers(self._common_rank(True) if joins else 0)
         self.require_forward_param_sync = bool(MODES.grad) and self.require_backward_grad_sync
         return self.module(*inputs, **kwargs)
 
-    def _sync_buffers(self) -> None:
-        """Give all processes the buffers of the first."""
+    def _sync_buffers(self, source: int) -> None:
+        """Give all processes the buffers of one of them."""
         if self.reducer.world > 1:
             buffers = [b for n, b in self.module.named_buffers() if n not in self.parameters_to_ignore]
-            make_equal(buffers, self.process_group)
+            make_equal(buffers, self.process_group, source)
+
+    # Processes with different numbers of inputs (join).
+
+    def _notify(self, syncs: bool) -> None:
+        """Tell those that have no inputs left what happens for this one."""
+        if is_compiling():
+            AMBIENT.trace.refuse("join() of DistributedDataParallel")
+        work = Join.notify_join_context(self)
+        if work is not None:
+            (left,) = work.result()
+            if not self._divides_by_all:
+                self.reducer.divisor = max(1, int(left.item()))
+        self._agreed([syncs, self.require_backward_grad_sync])
+
+    def _agreed(self, flags: Sequence[bool]) -> list[bool]:
+        """Whether each flag is set in some process."""
+        found = tensor([int(flag) for flag in flags])
+        c10d.all_reduce(found, c10d.ReduceOp.MAX, group=self.process_group)
+        return [bool(flag) for flag in found.tolist()]
+
+    def _common_rank(self, eligible: bool) -> int:
+        """The last process of the group that is eligible."""
+        found = tensor([c10d.get_rank(self.process_group) if eligible else -1])
+        c10d.all_reduce(found, c10d.ReduceOp.MAX, group=self.process_group)
+        return int(found.item())
+
+    def _take_part(self) -> None:
+        """Do for one input of others what they do together."""
+        syncs, averages = self._agreed([False, False])
+        if syncs:
+            self._sync_buffers(self._common_rank(False))
+        self.require_forward_param_sync = averages
+        if averages:
+            self.reducer.take_part()
+
+    def _take_final_state(self, is_last_joiner: bool) -> None:
+        """All processes get the states of one that had the most inputs."""
+        states = [p.detach() for n, p in self.module.named_parameters() if n not in self.parameters_to_ignore]
+        states += [b.detach() for n, b in self.module.named_buffers() if n not in self.parameters_to_ignore]
+        make_equal(states, self.process_group, self._common_rank(is_last_joiner))
+        self.reducer.divisor = self.reducer.world
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -167,9 +213,10 @@ class DistributedDataParallel(Module, Joinable):
         )
 
     def join_hook(self, **kwargs: Any) -> JoinHook:
-        if self.reducer.world > 1:
-            raise NotImplementedError(_NOT_HERE.format("join() of several processes"))
-        return JoinHook()
+        """What this module does for inputs of others. `divide_by_initial_world_size=False`: gradients are divided
+        by the number of processes that have inputs left."""
+        self._divides_by_all = bool(kwargs.get("divide_by_initial_world_size", True))
+        return _Hook(self)
 
     @property
     def join_device(self) -> Any:
@@ -198,6 +245,17 @@ class DistributedDataParallel(Module, Joinable):
         self.__dict__.update(state)
         self.process_group = world()
         self._use(self._cap)
+
+
+class _Hook(JoinHook):
+    def __init__(self, module: DistributedDataParallel) -> None:
+        self.module = module
+
+    def main_hook(self) -> None:
+        self.module._take_part()
+
+    def post_hook(self, is_last_joiner: bool) -> None:
+        self.module._take_final_state(is_last_joiner)
 
 
 def _refuse(**options: Any) -> None:
@@ -242,30 +300,30 @@ def check_same_parameters(named: Sequence[tuple[str, Tensor]], group: Any) -> No
                 )
 
 
-def make_equal(tensors: list[Tensor], group: Any) -> None:
-    """Give all processes of `group` the values that its first has: as few broadcasts as there are dtypes, unless
-    there is much to send."""
+def make_equal(tensors: list[Tensor], group: Any, source: int = 0) -> None:
+    """Give all processes of `group` the values that one of them has: as few broadcasts as there are dtypes,
+    unless there is much to send."""
     by_dtype: dict[Any, list[Tensor]] = {}
-    for tensor in tensors:
-        by_dtype.setdefault(tensor.dtype, []).append(tensor)
+    for state in tensors:
+        by_dtype.setdefault(state.dtype, []).append(state)
     for kind, alike in by_dtype.items():
         while alike:
             count, total = 0, 0
             while count < len(alike) and (not count or total < BROADCAST_BYTES):
                 total += alike[count].numel() * kind.itemsize
                 count += 1
-            _broadcast(alike[:count], group)
+            _broadcast(alike[:count], group, source)
             alike = alike[count:]
 
 
-def _broadcast(tensors: list[Tensor], group: Any) -> None:
+def _broadcast(tensors: list[Tensor], group: Any, source: int) -> None:
     with no_grad():
-        flat = cat([tensor.detach().reshape(-1) for tensor in tensors])
+        flat = cat([state.detach().reshape(-1) for state in tensors])
         if is_compiling():
-            flat = results.broadcast(flat, 0, group)
+            flat = results.broadcast(flat, source, group)
         else:
-            c10d.broadcast(flat, group=group, group_src=0)
+            c10d.broadcast(flat, group=group, group_src=source)
         offset = 0
-        for tensor in tensors:
-            tensor.detach().copy_(flat.narrow(0, offset, tensor.numel()).view(tuple(tensor.shape)))
-            offset += tensor.numel()
+        for state in tensors:
+            state.detach().copy_(flat.narrow(0, offset, state.numel()).view(tuple(state.shape)))
+            offset += state.numel()
