@@ -34,40 +34,55 @@ def train(directory: Path, steps: int, die_at: int) -> float:
     return float(x[0])
 
 
+def wait_for(path: Path) -> None:
+    while not path.exists():
+        time.sleep(0.01)
+
+
 def go_on_after_an_error(directory: Path) -> None:
     """A program whose collective timed out is called again, when messages of the first call have come late."""
     rank = dist.get_rank()
     program = rl.compile(lambda x: all_reduce(x * 2, "sum", "0") + 1, fullgraph=True)
     x = rl.ones(100_000)
     program(x)
-    if rank == 1:
-        time.sleep(4)
+    if rank == 1:  # late: the other one has given up
+        wait_for(directory / "0")
     try:
         program(x * 3)
     except dist.DistBackendError as error:
         print("timed out" if "timed out" in str(error) else error, flush=True)
     (directory / str(rank)).touch()
-    while not (directory / str(1 - rank)).exists():
-        time.sleep(0.01)
+    wait_for(directory / str(1 - rank))
     for i in range(20):
         found = program(x * i)
         assert found.eq(4 * i + 1).all(), (i, found)
 
 
+def note() -> None:
+    """Write down when something goes wrong: right after this."""
+    if "FAULT_NOTE" in os.environ:
+        Path(os.environ["FAULT_NOTE"]).write_text(str(time.time()))
+
+
 def main() -> None:
     what = sys.argv[1]
     if what == "early" and os.environ["RANK"] == "1":
+        note()
         raise ImportError("before MPI is there")
     dist.init_process_group("mpi", timeout=timedelta(seconds=3 if what.endswith("timeout") else 600))
     rank, x = dist.get_rank(), rl.ones(100_000)
     if what == "raise" and rank == 1:
+        note()
         raise ValueError("of the second rank")
     if what == "kill" and rank == 1:
         time.sleep(0.3)
+        note()
         os.kill(os.getpid(), signal.SIGKILL)
     if what == "exit" and rank == 1:
+        note()
         sys.exit(7)
     if what == "timeout" and rank == 1:
+        note()
         time.sleep(600)
     if what == "train":
         value = train(Path(sys.argv[2]), 6, int(sys.argv[3]))
@@ -82,6 +97,8 @@ def main() -> None:
     elif what.startswith("compiled"):
         program = rl.compile(lambda x: all_reduce(x * 2, "sum", "0") + 1, fullgraph=True)
         program(x)
+        if rank == 1:
+            note()
         if what == "compiled_timeout" and rank == 1:
             time.sleep(600)
         if what == "compiled_kill" and rank == 1:

@@ -25,10 +25,15 @@ pytestmark = ranks.needs_mpi
 PROGRAM = Path(__file__).with_name("faults_program.py")
 
 
-def launched(*args: str, size: int = 2, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+MOST_SECONDS = 10  # from a fault to the end of all processes
+
+
+def launched(
+    *args: str, size: int = 2, options: tuple[str, ...] = (), **more: str
+) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "rushlight", "launch", "-n", str(size), *options, str(PROGRAM), *args]
     return subprocess.run(
-        command, env=ranks.environment(), capture_output=True, text=True, timeout=300, check=False
+        command, env=ranks.environment(**more), capture_output=True, text=True, timeout=300, check=False
     )
 
 
@@ -53,13 +58,31 @@ def launched(*args: str, size: int = 2, options: tuple[str, ...] = ()) -> subpro
         ("timeout", ["all_reduce of group 0 (rank 0 of 2) timed out: not all processes took part in 3 s"]),
     ],
 )
-def test_one_process_fails(what: str, said: list[str]) -> None:
-    began = time.monotonic()
-    run = launched(what)
+def test_one_process_fails(what: str, said: list[str], tmp_path: Path) -> None:
+    fails(what, said, 2, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("raise", ["rank 1 of 4 ended the job:", "ValueError: of the second rank", "rank 1 failed: Val"]),
+        ("kill", ["rank 1 was killed by SIGKILL"]),
+        ("compiled_kill", ["rank 1 was killed by SIGKILL"]),
+    ],
+)
+def test_one_process_of_four_fails(what: str, said: list[str], tmp_path: Path) -> None:
+    fails(what, said, 4, tmp_path)
+
+
+def fails(what: str, said: list[str], size: int, tmp_path: Path) -> None:
+    note = tmp_path / "note"
+    run = launched(what, size=size, FAULT_NOTE=str(note))
+    ended = time.time()
     assert run.returncode != 0
     for text in said:
         assert text in run.stderr, run.stderr
-    assert time.monotonic() - began < 200  # a hang lasts longer; no measure of speed
+    waited = 3 if what.endswith("timeout") else 0  # as the program says
+    assert ended - float(note.read_text()) < waited + MOST_SECONDS
 
 
 def test_a_program_under_plain_mpiexec_ends_when_a_rank_raises() -> None:

@@ -19,7 +19,7 @@ def _ranks() -> Any:
 
 ranks = _ranks()
 pytestmark = ranks.needs_mpi
-BOTH = [2, pytest.param(4, marks=pytest.mark.slow)]
+BOTH = [2, 4]
 
 
 @pytest.mark.parametrize("size", BOTH)
@@ -37,7 +37,7 @@ def test_fully_shard(size: int) -> None:
     ranks.run_all("fsdp_program", size, timeout=600)
 
 
-@pytest.mark.parametrize("size", [pytest.param(2, marks=pytest.mark.slow), 4])
+@pytest.mark.parametrize("size", BOTH)
 def test_distributed_tensors(size: int) -> None:
     ranks.run_all("dtensor_program", size, timeout=600)
 
@@ -47,7 +47,7 @@ def _checkpoint(size: int, what: str, directory: Path) -> None:
     assert run.returncode == 0 and run.stdout.count("done") == size, run.stdout + run.stderr[-6000:]
 
 
-@pytest.mark.parametrize(("written", "read"), [(2, 3), pytest.param(4, 1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("written", "read"), [(2, 3), (4, 1)])
 def test_checkpoints_are_read_by_another_number(written: int, read: int, tmp_path: Path) -> None:
     _checkpoint(written, "save", tmp_path)
     _checkpoint(read, "load", tmp_path)
