@@ -202,28 +202,91 @@ def check_batches() -> None:
             same(together[k], program(batch[:, k]).contiguous().numpy())
 
 
-def check_written_and_coalesced() -> None:
-    name = dist.group.WORLD.group_name
-    total = combined(parts((5,)), "SUM")
-    x = mine((5,))
-    assert ops.all_reduce_(x, "sum", name) is x
-    same(x, total)
-    y = mine((5,))
-    ops.broadcast_(y, 1, name)
-    same(y, data(1, (5,), rl.float32))
-    for z in ops.all_reduce_coalesced([mine((5,)), mine((5,))], "sum", name):
-        same(ops.wait_tensor(z), total)
-    out = rl.empty(5 * size())
-    ops.all_gather_into_tensor_out(mine((5,)), size(), name, out=out)
-    same(out, np.concatenate(parts((5,))))
-    (got,) = ops.all_gather_into_tensor_coalesced([mine((5,))], size(), name)
-    same(ops.wait_tensor(got), np.concatenate(parts((5,))))
-    right, left = (rank() + 1) % size(), (rank() - 1) % size()
-    sent, received = ops.batch_p2p_ops(
-        ["isend", "irecv"], [right, left], [3, 3], [mine((5,)), rl.empty(5)], name
-    )
-    same(ops.wait_tensor(received), data(left, (5,), rl.float32))
-    ops.wait_tensor(sent)
+def every_operator() -> dict[str, tuple[Callable[[rl.Tensor], Any], list[np.ndarray]]]:
+    """Each of PyTorch's operators: a function of a tensor of (2 * size, 3) that calls it, and what it gives."""
+    n, group, shape = size(), dist.group.WORLD.group_name, (2 * size(), 3)
+    everybody = parts(shape)
+    own, total, joined = everybody[rank()], combined(everybody, "SUM"), np.concatenate(everybody)
+    piece, rows = total[2 * rank() : 2 * rank() + 2], slice(2 * rank(), 2 * rank() + 2)
+    twice = combined([p * np.float32(2) for p in everybody], "SUM")
+    right, left = (rank() + 1) % n, (rank() - 1) % n
+    wait = ops.wait_tensor
+
+    def written(call: Callable[[rl.Tensor], Any], *shape: int) -> Callable[[rl.Tensor], Any]:
+        """What a call has written to a tensor of `shape`, or to a copy of its argument."""
+
+        def run(x: rl.Tensor) -> list[rl.Tensor]:
+            target = rl.zeros(*shape) if shape else x.clone()
+            call(x, target) if shape else call(target)  # type: ignore[call-arg]
+            return [target]
+
+        return run
+
+    def coalesced_in_place(x: rl.Tensor) -> list[rl.Tensor]:
+        both = [x.clone(), x * 2]
+        ops.all_reduce_coalesced_(both, "sum", group)
+        return both
+
+    def messages(x: rl.Tensor) -> list[rl.Tensor]:
+        sent = ops.isend(x, right, 5, group)
+        received = ops.irecv(rl.zeros(2 * n, 3), left, 5, group)
+        return [wait(received), wait(sent)]
+
+    def batch(x: rl.Tensor) -> list[rl.Tensor]:
+        kinds, peers = ["isend", "irecv"], [right, left]
+        sent, received = ops.batch_p2p_ops(kinds, peers, [3, 3], [x, rl.zeros(2 * n, 3)], group)
+        return [wait(received), wait(sent)]
+
+    return {
+        "all_reduce": (lambda x: [wait(ops.all_reduce(x, "sum", group))], [total]),
+        "all_reduce_": (written(lambda x: ops.all_reduce_(x, "sum", group)), [total]),
+        "all_reduce_coalesced": (
+            lambda x: [wait(y) for y in ops.all_reduce_coalesced([x, x * 2], "sum", group)],
+            [total, twice],
+        ),
+        "all_reduce_coalesced_": (coalesced_in_place, [total, twice]),
+        "all_gather_into_tensor": (lambda x: [wait(ops.all_gather_into_tensor(x, n, group))], [joined]),
+        "all_gather_into_tensor_coalesced": (
+            lambda x: [wait(y) for y in ops.all_gather_into_tensor_coalesced([x, x[:1]], n, group)],
+            [joined, np.concatenate([p[:1] for p in everybody])],
+        ),
+        "all_gather_into_tensor_out": (
+            written(lambda x, out: ops.all_gather_into_tensor_out(x, n, group, out=out), 2 * n * n, 3),
+            [joined],
+        ),
+        "reduce_scatter_tensor": (lambda x: [wait(ops.reduce_scatter_tensor(x, "sum", n, group))], [piece]),
+        "reduce_scatter_tensor_coalesced": (
+            lambda x: [wait(y) for y in ops.reduce_scatter_tensor_coalesced([x, x * 2], "sum", n, group)],
+            [piece, twice[rows]],
+        ),
+        "reduce_scatter_tensor_out": (
+            written(lambda x, out: ops.reduce_scatter_tensor_out(x, "sum", n, group, out=out), 2, 3),
+            [piece],
+        ),
+        "all_to_all_single": (
+            lambda x: [wait(ops.all_to_all_single(x, [2] * n, [2] * n, group))],
+            [np.concatenate([p[rows] for p in everybody])],
+        ),
+        "broadcast": (lambda x: [wait(ops.broadcast(x, 1, group))], [everybody[1]]),
+        "broadcast_": (written(lambda x: ops.broadcast_(x, 1, group)), [everybody[1]]),
+        "isend": (messages, [everybody[left], own]),
+        "irecv": (messages, [everybody[left], own]),
+        "batch_p2p_ops": (batch, [everybody[left], own]),
+        "wait_tensor": (lambda x: [wait(x * 2)], [own * np.float32(2)]),  # of what nobody has begun
+    }
+
+
+def check_every_operator() -> None:
+    """Eager and compiled, and nothing else is written."""
+    for name, (call, expected) in every_operator().items():
+        for run in (call, rl.compile(call, fullgraph=True)):
+            for _ in range(2):
+                x = mine((2 * size(), 3))
+                found = run(x)
+                assert len(found) == len(expected), name
+                for value, wanted in zip(found, expected, strict=True):
+                    same(value, np.ascontiguousarray(wanted))
+                same(x, data(rank(), (2 * size(), 3), rl.float32))
 
 
 def check_compiled_step() -> None:
