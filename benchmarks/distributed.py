@@ -3,8 +3,8 @@
     python benchmarks/distributed.py [--rounds N]
 
 Both train the same GPT with DistributedDataParallel: here the whole step is compiled, there it is eager. The
-jobs run in turn, and of each figure the best of all rounds counts. Bars: the step at least 1.3 times as fast, an all_reduce
-of 16 MB as fast, and a step at most 1.1 times the larger of computation and communication alone.
+jobs run in turn, and of each figure the best of all rounds counts. Bars: the step at least 1.3 times as fast, an
+all_reduce of 16 MB as fast, and a step at most 1.1 times the larger of computation and communication alone.
 """
 
 from __future__ import annotations
