@@ -8,7 +8,7 @@ from typing import Any
 from ..core.dtypes import int64
 from ..core.index import as_index
 from ..core.registry import REGISTRY
-from ..core.shapes import Spec, surely_dense
+from ..core.shapes import Spec, numel, surely_dense
 from ..core.tensor import meta_tensor
 from ..loops.expr import Expr, NotRecordable, Recorder
 from .assemble import Part, is_small, overwritten
@@ -41,7 +41,13 @@ def as_strided_scatter(
     strides = out.known_strides()
     offset = (out.offset if storage_offset is None else storage_offset) - out.offset
     source = src.cheap()
-    if not is_small(self.shape) and surely_dense(self.shape, strides):
+    whole = (
+        as_index(numel(size)) == as_index(numel(self.shape))
+        and as_index(offset) == 0
+        and surely_dense(size, stride)
+        and surely_dense(self.shape, strides)
+    )  # nothing of `self` is left
+    if not whole and not is_small(self.shape) and surely_dense(self.shape, strides):
         return overwritten(self, strides, Part(source, tuple(stride), offset))
 
     def element(index: Indices) -> Expr:
@@ -54,9 +60,12 @@ def as_strided_scatter(
         condition: Expr | None = None
         for step, extent, d in pairs:
             quotient = rest // step
-            condition = _both(ops, condition, inside(ops, quotient, extent))
+            if not whole:
+                condition = _both(ops, condition, inside(ops, quotient, extent))
             local[d] = quotient % extent
             rest = rest - quotient * step
+        if whole:
+            return source.load(local)
         condition = _both(ops, condition, ops.eq(ops.index(rest, int64), ops.number(0, int64)))
         return ops.where(condition, source.load(local), self.load(index))
 

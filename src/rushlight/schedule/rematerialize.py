@@ -27,6 +27,7 @@ def rematerialize(program: Program) -> Program:
             source = _source(definition)
             if (
                 source is not None
+                and program.writer(definition.buffer) is definition  # else others overwrite parts of it
                 and source in products
                 and len(program.readers(source)) > 1
                 and users
