@@ -46,6 +46,7 @@ from .locations import (
     Slots,
     State,
 )
+from .module_attributes import TABLES, SeenModule, look_at_module, look_at_modules
 from .object_kinds import (
     CACHED,
     LIBRARIES,
@@ -63,8 +64,6 @@ from .tensor_attributes import look_at_tensors
 _MOST = 50_000  # guards of one function; a program that reaches more is taken as it is beyond that
 _MOST_FUNCTIONS = 5000  # likewise
 _LONGEST = 2000  # a longer container is one guard
-_TABLES = ("_parameters", "_buffers", "_modules")
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _SEQUENCES = (list, tuple, collections.deque)
 _MAKERS = frozenset(
     {"__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__"}
@@ -87,6 +86,7 @@ class Collector:
         self.tensors: dict[int, tuple[Tensor, str, set[str]]] = {}  # found, with names that were looked for
         self.tensors_seen: tuple[Any, int] = None, 0  # how many of them were looked at, for which names
         self.objects: list[tuple[Any, str]] = []  # whose attributes it may mention by other names
+        self.modules: list[SeenModule] = []
         self.looked_into: list[tuple[Any, str]] = []  # those that were found, as far as names were known
         self.plain: list[Place] = []  # attributes of modules, which it may mention or not
         self.asks_names = False  # whether it may know attributes by names that are not in the code
@@ -186,7 +186,7 @@ class Collector:
             own = getattr(value, "__dict__", None)
             if isinstance(value, types.ModuleType) and value.__name__.partition(".")[0] in LIBRARIES:
                 return
-            tables = [value.__dict__[t] for t in _TABLES] if is_module(value) else []
+            tables = [value.__dict__[t] for t in TABLES] if is_module(value) else []
             table = next((t for t in tables if attribute in t), None)
             if table is not None:
                 value = table[attribute]
@@ -265,6 +265,7 @@ class Collector:
                     self.looked_into.append((value, name))
             for value, name in list(self.looked_into):
                 self.attributes(value, name)
+            look_at_modules(self)
             look_at_tensors(self)
             self.objects = [(value, name) for value, name in self.objects if id(value) not in self.seen]
             if known == (len(self.names), self.asks_names, len(self.looked_into)) and not any(
@@ -338,7 +339,7 @@ class Collector:
             return MISSING
         for attribute in attributes:
             own = getattr(value, "__dict__", None)
-            tables = [own, *(value.__dict__[t] for t in _TABLES)] if is_module(value) else [own]
+            tables = [own, *(value.__dict__[t] for t in TABLES)] if is_module(value) else [own]
             value = next((t[attribute] for t in tables if isinstance(t, dict) and attribute in t), MISSING)
         return value
 
@@ -458,35 +459,5 @@ class Collector:
             self.places.append((Length(table), None, 0, f"the number of {name}"))
 
     def module(self, module: Any, name: str) -> None:
-        if not self.first(module):
-            return
-        own = module.__dict__
-        if getattr(module, "_initialize_hook", None) is not None:
-            self.unfinished = True
-        base = next((kind for kind in type(module).__mro__ if is_own(kind.__module__)), None)
-        users = base is not None and base.__name__ == "Module"  # all but the base is the user's code
-        for attribute, value in own.items():
-            if isinstance(value, PLAIN):
-                place = own, attribute, value, f"{name}.{attribute}"
-                if users and attribute != "training" and not attribute.startswith("_"):
-                    self.plain.append(place)
-                else:
-                    self.place(*place)
-        for table in _HOOKS:
-            self.hooks(own[table], f"{name}.{table}")
-        for table in _TABLES:
-            for key, item in own[table].items():
-                self.places.append((own[table], key, item, f"{name}.{key}"))
-                if isinstance(item, Tensor):
-                    self.tensors.setdefault(id(item), (item, f"{name}.{key}", set()))
-        for table in _TABLES:
-            self.places.append((Length(own[table]), None, len(own[table]), f"the number of {name}.{table}"))
-        self.places.append((Length(own), None, len(own), f"the number of attributes of {name}"))
-        forward = getattr(module.forward, "__func__", None)
-        if isinstance(forward, types.FunctionType):
-            if not is_own(type(module).__module__) and "forward" not in own:
-                self.method(type(module), "forward", forward, f"{name}.forward")
-            self.function(forward, module)
-        for key, child in own["_modules"].items():
-            if child is not None:
-                self.module(child, f"{name}.{key}")
+        if self.first(module):
+            look_at_module(self, module, name)

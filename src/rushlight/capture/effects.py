@@ -12,6 +12,7 @@ no graph (`StateError`).
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -210,35 +211,55 @@ class Changes:
 
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
-        self.values = {(id(place[0]), place[1]): new for place, new in environment.changed()}
-        self.keys = {
-            id(place[0]): frozenset(place[0].of)
+        self.places = {(id(place[0]), place[1]): (place, new) for place, new in environment.changed()}
+        self.contents = [
+            (place[0].of, _contents(place[0].of), place[3])
             for place in environment.places
-            if type(place[0]) is Length and isinstance(place[0].of, dict)
-        }
+            if type(place[0]) is Length
+        ]
 
     def undo_later(self) -> str | None:
         """Undo what was changed since; the name of one such place."""
         found = None
-        for (container, key, old, name), new in list(self.environment.changed()):
-            value: Any = self.values.get((id(container), key), old)
-            if new is value or (type(new) is int and new == value):
+        for container, before, name in self.contents:
+            now = _contents(container)
+            if len(now) != len(before) or any(map(operator.is_not, now, before)):
+                _refill(container, before)
+                found = found or name
+        later = {(id(place[0]), place[1]): (place, new) for place, new in self.environment.changed()}
+        for which, (place, new) in later.items():
+            container, key, old, name = place
+            value: Any = self.places[which][1] if which in self.places else old
+            if type(container) is Length or new is value or (type(new) is int and new == value):
                 continue
             found = found or name
-            if type(container) is Length:
-                of = container.of
-                if isinstance(of, dict):
-                    for added in [k for k in of if k not in self.keys.get(id(container), container.keys)]:
-                        del of[added]
-                else:
-                    while len(of) > value:
-                        of.pop()
-            elif hasattr(container, "__setitem__") and type(value) is not Alike:
-                if value is not MISSING:
-                    container[key] = value
-                else:
-                    container.pop(key, None)
+            _restore(container, key, value)
+        for which, (place, value) in self.places.items():
+            if which not in later and type(place[0]) is not Length:  # it is again what it was before
+                found = found or place[3]
+                _restore(place[0], place[1], value)
         return found
+
+
+def _restore(container: Any, key: Any, value: Any) -> None:
+    if hasattr(container, "__setitem__") and type(value) is not Alike:
+        if value is not MISSING:
+            container[key] = value
+        else:
+            container.pop(key, None)
+
+
+def _contents(container: Any) -> list[Any]:
+    """What is in a container; of a dictionary keys and values in turn."""
+    return list(chain.from_iterable(container.items()) if isinstance(container, dict) else container)
+
+
+def _refill(container: Any, contents: list[Any]) -> None:
+    container.clear()
+    if isinstance(container, dict):
+        container.update(zip(contents[::2], contents[1::2], strict=True))
+    else:
+        container.extend(contents)
 
 
 def settled(environment: Environment, stores: list[StoredValue]) -> Environment:
