@@ -409,6 +409,7 @@ _FUNCTIONS_ON_DEMAND = {
     "cond": "_higher_order_ops",
     "load": "serialization",
     "save": "serialization",
+    "PyTorchFileReader": "_serialization.file_reader",
     "while_loop": "_higher_order_ops",
 }
 
@@ -416,7 +417,7 @@ _FUNCTIONS_ON_DEMAND = {
 def __getattr__(name: str) -> Any:
     """Subpackages, and functions of them, that are loaded when they are first asked for."""
     if name in _ON_DEMAND:
-        return importlib.import_module(f".{name}", __name__)
+        return importlib.import_module(f".{name}", __package__)
     if name in _FUNCTIONS_ON_DEMAND:
-        return getattr(importlib.import_module(f".{_FUNCTIONS_ON_DEMAND[name]}", __name__), name)
+        return getattr(importlib.import_module(f".{_FUNCTIONS_ON_DEMAND[name]}", __package__), name)
     raise AttributeError(f"module {_SHOWN.package!r} has no attribute {name!r}")

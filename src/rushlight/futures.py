@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import concurrent.futures
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
 
 __all__ = ["Future", "collect_all", "wait_all"]
 
 
-class Future:
+class Future(Generic[T]):
     """A value, or an error, that another thread sets.
 
     >>> future = rl.futures.Future()
@@ -33,9 +35,9 @@ class Future:
             raise RuntimeError("the Future has no value yet; wait() waits for it")
         return self._future.result()
 
-    def then(self, callback: Callable[[Future], Any]) -> Future:
+    def then(self, callback: Callable[[Future[T]], Any]) -> Future[Any]:
         """What `callback` makes of this Future, once that has a value."""
-        made = Future()
+        made: Future[Any] = Future()
 
         def run(_: Any) -> None:
             try:
@@ -46,7 +48,7 @@ class Future:
         self._future.add_done_callback(run)
         return made
 
-    def add_done_callback(self, callback: Callable[[Future], Any]) -> None:
+    def add_done_callback(self, callback: Callable[[Future[T]], Any]) -> None:
         self._future.add_done_callback(lambda _: callback(self))
 
     def set_result(self, result: Any) -> None:
@@ -60,7 +62,7 @@ class Future:
         self._future.set_exception(result)
 
 
-def collect_all(futures: list[Future]) -> Future:
+def collect_all(futures: list[Future[Any]]) -> Future[list[Future[Any]]]:
     """A Future whose value is the list of these, once all are done.
 
     >>> future = rl.futures.Future()
@@ -68,12 +70,12 @@ def collect_all(futures: list[Future]) -> Future:
     >>> [f.value() for f in rl.futures.collect_all([future]).wait()]
     [3]
     """
-    made = Future()
+    made: Future[Any] = Future()
     left = len(futures)
     if not left:
         made.set_result([])
 
-    def count(_: Future) -> None:
+    def count(_: Future[Any]) -> None:
         nonlocal left
         left -= 1
         if left == 0:
@@ -84,7 +86,7 @@ def collect_all(futures: list[Future]) -> Future:
     return made
 
 
-def wait_all(futures: Iterable[Future]) -> list[Any]:
+def wait_all(futures: Iterable[Future[Any]]) -> list[Any]:
     """The values of all, once they are there.
 
     >>> future = rl.futures.Future()

@@ -3,6 +3,7 @@ network."""
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import re
@@ -12,6 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
+
+from .core.missing import missing_class
+
+try:
+    tqdm: Any = importlib.import_module("tqdm").tqdm
+except ImportError:  # the progress of downloads, of which there are none here
+    tqdm = missing_class("hub", "tqdm", "the package tqdm is not installed")
 
 __all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
 

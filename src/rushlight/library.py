@@ -28,7 +28,7 @@ from ._library.stages import (
     source,
 )
 from .core import declare_pointwise
-from .core.aten import OpOverload, OpOverloadPacket, Tag, find, namespace
+from .core.aten import NOT_LOADED, OpOverload, OpOverloadPacket, Tag, find, namespace
 from .core.dispatch import OVERRIDDEN
 from .core.errors import check
 from .core.lazy import LazyModule
@@ -433,6 +433,9 @@ def register_fake(
     """
     if func is None:
         return lambda function: register_fake(op, function, lib=lib, allow_override=allow_override)
+    if isinstance(op, str) and op not in operators.CUSTOM and op.partition("::")[0] in NOT_LOADED:
+        operators.FAKES[op] = func
+        return func
     custom = operators.find(op)
     if custom.definition is None and not allow_override:
         check(

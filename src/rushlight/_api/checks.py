@@ -7,7 +7,9 @@ from typing import Any
 
 from ..core.dtypes import bool_
 from ..core.errors import check
+from ..core.modes import MODES
 from ..core.overlap import has_internal_overlap
+from ..core.overrides import ask, overriding_types
 from ..core.shapes import is_dense
 from ..core.symbols import SizeTruth
 from ..core.tensor import Tensor
@@ -74,10 +76,15 @@ def _check_is_size(i: int, message: _Message = None, *, max: int | None = None) 
         _check(i <= max, message)
 
 
-def _assert(condition: Any, message: str) -> None:
+def _assert(condition: Any, message: str) -> Any:
+    if type(condition) not in (bool, Tensor) and not MODES.plain:
+        types = overriding_types((condition,))
+        if types:  # what stands for a value that is not known yet
+            return ask(_assert, types, (condition, message), {})
     if isinstance(condition, Tensor):
         condition = bool(condition.item())
     check(condition, message, AssertionError)
+    return None
 
 
 def _assert_async(input: Tensor, assert_msg: str | None = None) -> None:

@@ -419,6 +419,9 @@ def _plain_list(value: Any) -> Any:
 # The table of all of them.
 
 CUSTOM: dict[str, Custom] = {}  # by "namespace::name" or "namespace::name.overload"
+FAKES: dict[
+    str, Callable[..., Any]
+] = {}  # of operators of libraries that cannot be loaded, until they are defined
 
 
 def define(qualified: str, text: str, tags: Any = (), owner: Any = None) -> Custom:
@@ -436,6 +439,7 @@ def define(qualified: str, text: str, tags: Any = (), owner: Any = None) -> Cust
     except RegistrationError as error:
         raise RuntimeError(str(error)) from None
     CUSTOM[full] = custom
+    custom.fake = FAKES.pop(full, None)
     know(CustomOverload(custom))
     calls_overloads(schema.namespace or "aten")
     namespace(schema.namespace or "aten").forget(schema.name)

@@ -463,6 +463,7 @@ class OpNamespace:
 
 
 _namespaces: dict[str, OpNamespace] = {}
+NOT_LOADED: set[str] = set()  # namespaces whose operators are in libraries of C++ that were asked for
 _on_demand: dict[str, str] = {}
 _called_by_overload: set[str] = set()  # namespaces whose overloads do more than run their operator
 

@@ -21,6 +21,14 @@ class TreeSpec:
     context: Any = None  # keys of a dictionary
     children: tuple[TreeSpec, ...] = ()
 
+    def __post_init__(self) -> None:
+        children: Any = self.children
+        if type(children) is list:  # of a program that takes trees apart on its own
+            object.__setattr__(self, "children", tuple(children))
+
+    def is_leaf(self) -> bool:
+        return self.type is None
+
     @property
     def num_leaves(self) -> int:
         return 1 if self.type is None else sum(child.num_leaves for child in self.children)
@@ -142,6 +150,23 @@ def _children(tree: Any, records: bool = False) -> tuple[Any, Any, list[Any]] | 
         factory = tree.default_factory if kind is defaultdict else None
         return kind, (tuple(tree), factory), list(tree.values())
     return None
+
+
+def is_container(kind: Any) -> bool:
+    """Whether values of a class are taken apart."""
+    return kind in (list, tuple, dict, OrderedDict, defaultdict) or kind in _RECORDS or _is_named(kind)
+
+
+def containers() -> tuple[Any, ...]:
+    return (list, tuple, dict, OrderedDict, defaultdict, *_RECORDS)
+
+
+def taken_apart(tree: Any) -> tuple[list[Any], Any]:
+    """The parts of a container, and what a TreeSpec has to know besides."""
+    found = _children(tree)
+    if found is None:
+        raise ValueError(f"a {type(tree).__name__} is a leaf")
+    return found[2], found[1]
 
 
 def flatten(

@@ -29,7 +29,15 @@ from ..nn.parameter import Parameter
 from ._functions import AS_METHODS, RECORDED, arranged, package
 from .graph import Graph
 from .graph_module import GraphModule
-from .proxy import ParameterProxy, Proxy, ScopeContextManager, TracerBase, find_proxies, record_call
+from .proxy import (
+    GraphAppendingTracer,
+    ParameterProxy,
+    Proxy,
+    ScopeContextManager,
+    TracerBase,
+    find_proxies,
+    record_call,
+)
 
 __all__ = ["Tracer", "is_fx_symbolic_tracing", "is_fx_tracing", "symbolic_trace", "wrap"]
 
@@ -346,6 +354,20 @@ def asking_function(name: str, function: Callable[..., Any]) -> Callable[..., An
         return record_call(found[0].tracer, target, given, named)
 
     return asking
+
+
+@functools.cache
+def _look_for_proxies() -> None:
+    """Have functions of the package look for proxies that no tracer has made: those of a graph that a program
+    writes by hand, at any time."""
+    asking = {i: asking_function(name, value) for i, (name, value) in RECORDED.items()}
+    for space in (vars(nn_functional), vars(functional), vars(package())):
+        for name, value in list(space.items()):
+            if id(value) in asking:
+                space[name] = asking[id(value)]
+
+
+GraphAppendingTracer.prepare = staticmethod(_look_for_proxies)
 
 
 def recorded_function(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -150,7 +150,10 @@ class TracerBase:
 class GraphAppendingTracer(TracerBase):
     """Makes nodes at the end of a graph that is there already."""
 
+    prepare: Callable[[], None]  # functions of the package look for proxies from now on
+
     def __init__(self, graph: Graph) -> None:
+        self.prepare()
         self.graph = graph
 
 

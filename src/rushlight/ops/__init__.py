@@ -4,9 +4,11 @@ Importing the package fills the registry. Its attributes are also the namespaces
 `torch.ops`: `ops.aten.add.Tensor`, `ops.mylib.myop`.
 """
 
-from typing import Any
+from os import PathLike
+from pathlib import Path
+from typing import Any, NoReturn
 
-from ..core.aten import OpNamespace, namespace
+from ..core.aten import NOT_LOADED, OpNamespace, namespace
 from . import (  # noqa: F401
     activation,
     activation_elementwise,
@@ -47,6 +49,17 @@ from . import (  # noqa: F401
     view,
     view_scatter,
 )
+
+
+def load_library(path: str | PathLike[str]) -> NoReturn:
+    """Raises OSError: operators in C++ for PyTorch cannot be loaded. Packages that go on without them do so.
+
+    >>> rl.ops.load_library("package/_C.so")
+    Traceback (most recent call last):
+    OSError: package/_C.so: operators in C++ cannot be loaded; torch.library defines operators in Python
+    """
+    NOT_LOADED.add(Path(path).parent.name)
+    raise OSError(f"{path}: operators in C++ cannot be loaded; torch.library defines operators in Python")
 
 
 def __getattr__(name: str) -> Any:

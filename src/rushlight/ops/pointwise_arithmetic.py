@@ -144,7 +144,7 @@ def check_rounding_mode(self: Any, other: Any, rounding_mode: str | None) -> Non
     promote=lambda rounding_mode: FLOATING if rounding_mode is None else DEFAULT,
     check=check_rounding_mode,
     exact=("other",),
-    api=BINARY,
+    api=BINARY | Api.NUMBERS,
     traits=Trait.EXACT | Trait.NUMBER_AS_TENSOR | Trait.DIVIDES,
 )
 def div(ops: Any, self: Any, other: Any, rounding_mode: str | None) -> Any:

@@ -70,3 +70,16 @@ def _view_as_real(params: list[Any], *state_and_grads: list[Any]) -> None:
 
 def _to_scalar(x: Any) -> Any:
     return x.squeeze() if isinstance(x, Tensor) and x.dim() != 0 else x
+
+
+def _cast(param: Tensor, value: Any, group: dict[str, Any], key: Any = None) -> Any:
+    """A loaded state for `param`; `step` keeps its dtype."""
+    if isinstance(value, Tensor):
+        if key == "step":
+            return value.to(float32) if group.get("capturable") or group.get("fused") else value
+        return value.to(param.device, param.dtype) if param.is_floating_point() else value.to(param.device)
+    if isinstance(value, dict):
+        return {name: _cast(param, item, group, name) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)([_cast(param, item, group) for item in value])
+    return value

@@ -22,7 +22,6 @@ from ..capture.environment import watch_table
 from ..capture.locations import AllValues
 from ..capture.numbers import live_number, live_places
 from ..core.dispatch import AMBIENT
-from ..core.dtypes import float32
 from ..core.errors import check
 from ..core.modes import MODES
 from ..core.tensor import Tensor
@@ -30,6 +29,7 @@ from ..utils.hooks import HookDict, RemovableHandle, add_hook
 from ._batch import Batch, capturing, new_step, outside_of_capture
 from ._helpers import (  # noqa: F401  optimizers of others import them from here
     _capturable_doc,
+    _cast,
     _default_to_fused_or_foreach,
     _differentiable_doc,
     _foreach_doc,
@@ -69,12 +69,12 @@ _post_hooks = HookDict()
 watch_table(_pre_hooks, "the hooks before a step of all optimizers")
 watch_table(_post_hooks, "the hooks after a step of all optimizers")
 _HOOKS = (
-    "step_pre",
-    "step_post",
-    "state_dict_pre",
-    "state_dict_post",
-    "load_state_dict_pre",
-    "load_state_dict_post",
+    "_optimizer_step_pre_hooks",
+    "_optimizer_step_post_hooks",
+    "_optimizer_state_dict_pre_hooks",
+    "_optimizer_state_dict_post_hooks",
+    "_optimizer_load_state_dict_pre_hooks",
+    "_optimizer_load_state_dict_post_hooks",
 )
 
 
@@ -94,7 +94,9 @@ def _with_hooks(func: Callable[..., Any]) -> Callable[..., Any]:
 
     def between_hooks(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
         arguments: Any = (self, *args)
-        for hook in (*_pre_hooks.values(), *self._hooks["step_pre"].values()):
+        if "_optimizer_step_pre_hooks" not in vars(self):  # one around another that has not made itself one
+            return step(*arguments, **kwargs)
+        for hook in (*_pre_hooks.values(), *self._optimizer_step_pre_hooks.values()):
             new = told(hook)(self, arguments, kwargs)
             if new is not None:
                 check(
@@ -104,14 +106,16 @@ def _with_hooks(func: Callable[..., Any]) -> Callable[..., Any]:
                 arguments, kwargs = new
         result = step(*arguments, **kwargs)
         self._opt_called = True
-        for hook in (*self._hooks["step_post"].values(), *_post_hooks.values()):
+        for hook in (*self._optimizer_step_post_hooks.values(), *_post_hooks.values()):
             told(hook)(self, arguments, kwargs)
         if capturing():
             live_places(
                 [
                     (AllValues(table, list(table.values())), None, True, f"the hooks {name} a step")
-                    for name, table in self._hooks.items()
-                    if name.startswith("step")
+                    for name, table in (
+                        ("before", self._optimizer_step_pre_hooks),
+                        ("after", self._optimizer_step_post_hooks),
+                    )
                 ]
             )
         return result
@@ -137,6 +141,12 @@ class Optimizer:
     OptimizerPostHook = Callable[..., None]
     profile_hook_step = staticmethod(_with_hooks)
 
+    _optimizer_step_pre_hooks: HookDict
+    _optimizer_step_post_hooks: HookDict
+    _optimizer_state_dict_pre_hooks: HookDict
+    _optimizer_state_dict_post_hooks: HookDict
+    _optimizer_load_state_dict_pre_hooks: HookDict
+    _optimizer_load_state_dict_post_hooks: HookDict
     _opt_called = False  # whether there was a step; schedulers want one before their own
     _step_when_scheduled: Any = None  # what was assigned to `step` when the scheduler was made
     _as_real = True  # whether complex parameters are updated as pairs of reals
@@ -157,7 +167,7 @@ class Optimizer:
             TypeError,
         )
         self.defaults = defaults
-        self._make_hooks()
+        self._patch_step_function()
         self.state: defaultdict[Any, Any] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
         groups = list(params)
@@ -165,8 +175,10 @@ class Optimizer:
         for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
             self.add_param_group(group)
 
-    def _make_hooks(self) -> None:
-        self._hooks: dict[str, HookDict] = {name: HookDict() for name in _HOOKS}
+    def _patch_step_function(self) -> None:
+        """Have hooks; what wraps another optimizer calls this in the place of `__init__`."""
+        for name in _HOOKS:
+            self.__dict__.setdefault(name, HookDict())
 
     # The step.
 
@@ -268,32 +280,32 @@ class Optimizer:
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """`hook(optimizer, args, kwargs)` runs before a step and may return other arguments."""
-        return add_hook(self._hooks["step_pre"], hook)
+        return add_hook(self._optimizer_step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        return add_hook(self._hooks["step_post"], hook)
+        return add_hook(self._optimizer_step_post_hooks, hook)
 
     def register_state_dict_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        return add_hook(self._hooks["state_dict_pre"], hook, prepend=prepend)
+        return add_hook(self._optimizer_state_dict_pre_hooks, hook, prepend=prepend)
 
     def register_state_dict_post_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
         """`hook(optimizer, state_dict)` may return another state dict."""
-        return add_hook(self._hooks["state_dict_post"], hook, prepend=prepend)
+        return add_hook(self._optimizer_state_dict_post_hooks, hook, prepend=prepend)
 
     def register_load_state_dict_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
         """`hook(optimizer, state_dict)` may return another state dict."""
-        return add_hook(self._hooks["load_state_dict_pre"], hook, prepend=prepend)
+        return add_hook(self._optimizer_load_state_dict_pre_hooks, hook, prepend=prepend)
 
     def register_load_state_dict_post_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        return add_hook(self._hooks["load_state_dict_post"], hook, prepend=prepend)
+        return add_hook(self._optimizer_load_state_dict_post_hooks, hook, prepend=prepend)
 
     # State.
 
@@ -302,8 +314,7 @@ class Optimizer:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        if "_hooks" not in self.__dict__:
-            self._make_hooks()
+        self._patch_step_function()
         for group in self.param_groups:
             for name, value in self.defaults.items():
                 group.setdefault(name, value)
@@ -318,7 +329,7 @@ class Optimizer:
 
     def state_dict(self) -> dict[str, Any]:
         """The state with parameters numbered in the order of the groups, and the groups."""
-        for hook in self._hooks["state_dict_pre"].values():
+        for hook in self._optimizer_state_dict_pre_hooks.values():
             hook(self)
         numbers: dict[int, int] = {}
         groups = []
@@ -337,7 +348,7 @@ class Optimizer:
             numbers[id(key)] if isinstance(key, Tensor) else key: value for key, value in self.state.items()
         }
         result: dict[str, Any] = {"state": state, "param_groups": groups}
-        for hook in self._hooks["state_dict_post"].values():
+        for hook in self._optimizer_state_dict_post_hooks.values():
             new = hook(self, result)
             result = result if new is None else new
         return result
@@ -345,7 +356,7 @@ class Optimizer:
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over a state dict; tensors are cast to the dtypes of the parameters they belong to."""
         state_dict = state_dict.copy()
-        for hook in self._hooks["load_state_dict_pre"].values():
+        for hook in self._optimizer_load_state_dict_pre_hooks.values():
             new = hook(self, state_dict)
             state_dict = state_dict if new is None else new
         saved = copy.deepcopy(state_dict["param_groups"])
@@ -379,7 +390,7 @@ class Optimizer:
             if "param_names" in old:
                 new.setdefault("param_names", old["param_names"])
         self.__setstate__({"state": state, "param_groups": saved})
-        for hook in self._hooks["load_state_dict_post"].values():
+        for hook in self._optimizer_load_state_dict_post_hooks.values():
             hook(self)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -459,19 +470,6 @@ class Optimizer:
 
 
 Optimizer.step = _with_hooks(Optimizer.step)  # type: ignore[method-assign]
-
-
-def _cast(param: Tensor, value: Any, group: dict[str, Any], key: Any = None) -> Any:
-    """A loaded state for `param`; `step` keeps its dtype."""
-    if isinstance(value, Tensor):
-        if key == "step":
-            return value.to(float32) if group.get("capturable") or group.get("fused") else value
-        return value.to(param.device, param.dtype) if param.is_floating_point() else value.to(param.device)
-    if isinstance(value, dict):
-        return {name: _cast(param, item, group, name) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)([_cast(param, item, group) for item in value])
-    return value
 
 
 def validate(*conditions: tuple[bool, str]) -> None:

@@ -4,7 +4,7 @@ They are the same objects, so that classes are one class and what a program sets
 finder is asked for `torch` and its submodules before any other, so that an installed PyTorch is not found; a
 submodule that is not here is not found at all. While the redirect is there, dtypes and their like are shown as
 `torch.float32`, and `torch.__version__` and `importlib.metadata.version("torch")` say which PyTorch is followed,
-since libraries ask; `torch.__name__` is still the name of this package, which its own imports go by.
+since libraries ask, and `torch.__name__` is `torch`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from importlib.metadata import Distribution, DistributionFinder
 from multiprocessing import spawn
 from os import PathLike
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 from .. import version
@@ -54,7 +54,9 @@ class TorchFinder(MetaPathFinder, Loader):
         if not name.startswith("torch."):
             return None
         if name.split(".")[1] in OWN:  # which others would find in our directory
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+            if not _imported_by_us():  # `from .. import codegen` asks for it by the name of the package
+                raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+            return ModuleSpec(name, self, is_package=True)
         found = importlib.util.find_spec(_own_name(name))
         return found and ModuleSpec(name, self, is_package=found.submodule_search_locations is not None)
 
@@ -86,6 +88,13 @@ class TorchDistribution(Distribution):
 
     def locate_file(self, path: str | PathLike[str]) -> Any:
         return Path(_PACKAGE.__file__).parent / path
+
+
+def _imported_by_us() -> bool:
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and "importlib" in frame.f_code.co_filename:
+        frame = frame.f_back
+    return frame is not None and str(frame.f_globals.get("__package__")).partition(".")[0] == "rushlight"
 
 
 def _own_name(name: str) -> str:
@@ -143,7 +152,7 @@ def undo() -> None:
 
 
 def _show_as(name: str, shown: str) -> None:
-    SHOWN.package = name
+    SHOWN.package = _PACKAGE.__name__ = name
     _PACKAGE.__version__ = version.__version__ = shown
 
 

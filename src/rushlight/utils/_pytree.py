@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from ..core.pytree import TreeSpec, flatten, register_record, unflatten
+from ..core.pytree import (
+    LEAF,
+    TreeSpec,
+    containers,
+    flatten,
+    is_container,
+    register_record,
+    taken_apart,
+    unflatten,
+)
 
 __all__ = [
     "Context",
@@ -35,6 +44,45 @@ __all__ = [
 PyTree = Any
 Context = Any
 IsLeaf = Callable[[Any], bool] | None
+
+
+class NodeDef(NamedTuple):
+    """How values of a class are taken apart, and rebuilt."""
+
+    type: Any
+    flatten_fn: Callable[[Any], tuple[list[Any], Any]]
+    unflatten_fn: Callable[[Iterable[Any], Any], Any]
+
+
+class _Nodes(Mapping[Any, NodeDef]):
+    """The classes that are containers; of named tuples every class is one of its own."""
+
+    def __getitem__(self, kind: Any) -> NodeDef:
+        if not is_container(kind):
+            raise KeyError(kind)
+        return NodeDef(kind, taken_apart, lambda parts, context: _rebuilt(kind, context, list(parts)))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(containers())
+
+    def __len__(self) -> int:
+        return len(containers())
+
+
+SUPPORTED_NODES = _Nodes()
+
+
+def _rebuilt(kind: Any, context: Any, parts: list[Any]) -> Any:
+    return TreeSpec(kind, context, (LEAF,) * len(parts)).unflatten(parts)
+
+
+def _get_node_type(tree: Any) -> Any:
+    return type(tree)
+
+
+def LeafSpec() -> TreeSpec:
+    """The structure of a value that is no container."""
+    return LEAF
 
 
 def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeSpec]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,6 +33,7 @@ SPECIAL: dict[str, Callable[[OpOverload, Any, Any], Any]] = {}
 # Operators that are told the shape of the result.
 _SIZED = frozenset(("view", "_unsafe_view", "reshape", "expand"))
 _told: set[str] = set()
+_replicating: ContextVar[bool] = ContextVar("_replicating", default=False)
 
 
 def special(*names: str) -> Callable[[Any], Any]:
@@ -105,12 +107,27 @@ def as_distributed(kind: Any, tensor: Tensor, mesh: Any, func: OpOverload) -> An
         if tensor.device_mesh != mesh:
             raise ValueError(f"{func.name()}: DTensors on different meshes")
         return tensor
-    if tensor.ndim == 0 or tensor.numel() == 1:
+    if tensor.ndim == 0 or tensor.numel() == 1 or _replicating.get():
         return kind(tensor, replicated_spec(mesh, tensor))
     raise RuntimeError(
         f"{func.name()}: got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor "
         "before calling distributed operators!"
     )
+
+
+@contextmanager
+def implicit_replication() -> Iterator[None]:
+    """Within it a tensor that meets a DTensor is taken to be the same in every process.
+
+    >>> with rl.distributed.tensor.experimental.implicit_replication():
+    ...     print(rl.ones(2) + 1)
+    tensor([2., 2.])
+    """
+    token = _replicating.set(True)
+    try:
+        yield
+    finally:
+        _replicating.reset(token)
 
 
 def replicated_spec(mesh: Any, tensor: Tensor) -> DTensorSpec:

@@ -93,9 +93,13 @@ class DataLoader:
             return RandomSampler(self.dataset, generator=self.generator)  # type: ignore[arg-type]
         return SequentialSampler(self.dataset)  # type: ignore[arg-type]
 
-    def __iter__(self) -> Iterator[Any]:
-        if self.num_workers == 0:
-            return self._here()
+    def __iter__(self) -> _BaseDataLoaderIter:
+        return self._get_iterator()
+
+    def _get_iterator(self) -> _BaseDataLoaderIter:
+        return (_MultiProcessingDataLoaderIter if self.num_workers else _SingleProcessDataLoaderIter)(self)
+
+    def _by_workers(self) -> Iterator[Any]:
         if not self.persistent_workers:
             return _Workers(self).epoch()
         if self._workers is None:
@@ -132,6 +136,39 @@ class DataLoader:
         if self.batch_size is None:
             return count
         return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
+
+
+class _BaseDataLoaderIter:
+    """One pass over a loader, batch by batch."""
+
+    def __init__(self, loader: DataLoader) -> None:
+        self._reset(loader, first_iter=True)
+
+    def _reset(self, loader: DataLoader, first_iter: bool = False) -> None:
+        """Begin again."""
+        self._loader = loader
+        self._batches = loader._by_workers() if loader.num_workers else loader._here()
+
+    def __iter__(self) -> _BaseDataLoaderIter:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._batches)
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+
+class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
+    """Batches that are made here."""
+
+
+class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
+    """Batches that worker processes make."""
+
+    def __del__(self) -> None:
+        batches: Any = self._batches
+        batches.close()  # ends the workers
 
 
 class _Fetcher:
