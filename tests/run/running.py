@@ -13,6 +13,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 def python(*arguments: Any, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         cwd=cwd,

@@ -2,11 +2,40 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from .running import run, write
+from .running import python, run, write
+
+DRIVERS = Path(__file__).parent / "libraries"
+SLOW = pytest.mark.slow
+# drivers, and what has to be installed for them; benchmarks/programs.py times them
+EQUAL = [
+    ("einops_layers", "einops"),
+    ("safetensors_files", "safetensors"),
+    *(
+        pytest.param(name, library, marks=SLOW)
+        for name, library in (
+            ("botorch_acquisition", "botorch"),
+            ("ema_of_model", "ema_pytorch"),
+            ("gpytorch_regression", "gpytorch"),
+            ("kornia_images", "kornia"),
+            ("linear_attention_lm", "linear_attention_transformer"),
+            ("linear_operators", "linear_operator"),
+            ("opacus_private", "opacus"),
+            ("peft_lora", "peft"),
+            ("pyro_inference", "pyro"),
+            ("skorch_classifier", "skorch"),
+            ("torchdiffeq_ode", "torchdiffeq"),
+            ("torchmetrics_metrics", "torchmetrics"),
+        )
+    ),
+]
 
 EINOPS = """
 import torch
@@ -38,3 +67,20 @@ def test_einops(tmp_path: Path) -> None:
         "(2, 3)",
     ]
     assert "Sequential.forward\n    first call" in done.stderr
+
+
+def values(done: subprocess.CompletedProcess[str]) -> Any:
+    """What the steps of a driver gave."""
+    assert done.returncode == 0, done.stderr
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("@@ "))
+    return json.loads(line.removeprefix("@@ "))["values"]
+
+
+@pytest.mark.parametrize(("name", "library"), EQUAL)
+def test_a_library_gives_what_it_gives_under_torch(name: str, library: str) -> None:
+    if importlib.util.find_spec(library) is None:
+        pytest.skip(f"{library} is not installed")
+    wanted, found = values(python(DRIVERS / f"{name}.py")), values(run(DRIVERS / f"{name}.py"))
+    assert len(found) == len(wanted)
+    for ours, theirs in zip(found, wanted, strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-3, abs=1e-5 * max(map(abs, theirs)))
