@@ -154,6 +154,9 @@ class Collector:
             self.store(self.found(names, around), attribute)
         for name in global_stores_in(function.__code__):
             self.watch(function.__globals__, name, name)
+        wrapped = getattr(function, "__wrapped__", None)
+        if isinstance(wrapped, types.FunctionType) and is_own(function.__globals__.get("__name__")):
+            self.function(wrapped, owner, args)  # which a wrapper of ours calls with its own arguments
         for i, value in enumerate(function.__defaults__ or ()):
             self.place(Defaults(function), i, value, f"default argument {i} of {function.__name__}")
         for key, value in (function.__kwdefaults__ or {}).items():

@@ -92,6 +92,9 @@ def _with_hooks(func: Callable[..., Any]) -> Callable[..., Any]:
     """The step `func` between the hooks."""
     step = func
 
+    @functools.wraps(
+        step
+    )  # captures look into functions by their module: the program's, where it wrote the step
     def between_hooks(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
         arguments: Any = (self, *args)
         if "_optimizer_step_pre_hooks" not in vars(self):  # one around another that has not made itself one

@@ -43,8 +43,8 @@ def same_weights(*modules: Any, scale: float = 1.0) -> None:
     for module in modules:
         with torch.no_grad():
             for name, tensor in module.named_parameters():
-                if tensor.numel() < 2 or bool((tensor == tensor.flatten()[0]).all()):
-                    continue  # constants stay as they are
+                if tensor.numel() != 1 and bool((tensor == tensor.flatten()[:1]).all()):
+                    continue  # constants stay as they are; of a single number nobody knows
                 fan = tensor[0].numel() if tensor.dim() > 1 else tensor.numel()
                 tensor.copy_(numbers(name, *tensor.shape) * (scale / fan**0.5))
 
