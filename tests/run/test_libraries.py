@@ -21,15 +21,19 @@ EQUAL = [
     *(
         pytest.param(name, library, marks=SLOW)
         for name, library in (
+            ("accelerate_training", "accelerate"),
             ("botorch_acquisition", "botorch"),
             ("ema_of_model", "ema_pytorch"),
+            ("geometric_gcn", "torch_geometric"),
             ("gpytorch_regression", "gpytorch"),
+            ("higher_maml", "higher"),
             ("kornia_images", "kornia"),
             ("linear_attention_lm", "linear_attention_transformer"),
             ("linear_operators", "linear_operator"),
             ("opacus_private", "opacus"),
             ("peft_lora", "peft"),
             ("pyro_inference", "pyro"),
+            ("pytorch_optimizer_steps", "pytorch_optimizer"),
             ("skorch_classifier", "skorch"),
             ("torchdiffeq_ode", "torchdiffeq"),
             ("torchmetrics_metrics", "torchmetrics"),
