@@ -28,6 +28,7 @@ EXAMPLES = {
     "install": 1,
     "names": 1,
     "nested": 4,
+    "onnx": 1,
     "operators": 4,
     "profiler": 1,
     "programs": 1,

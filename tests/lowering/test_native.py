@@ -10,7 +10,6 @@ FAMILIES = ("scan", "sorting", "indexing", "shape", "reduction", "view", "embedd
 
 # Operators that stay library calls. To add one is a decision: its reason stands where it is declared.
 LIBRARY = {
-    "histc",
     "histogram.bin_ct",
     "histogram.bins_tensor",
     "_histogramdd_bin_edges",

@@ -40,7 +40,7 @@ OWN = frozenset(
     {
         "__main__", "_api", "_serialization", "atlas", "batching", "capture", "cli", "codegen", "comm", "core",
         "decompositions", "derivatives", "eager", "graph", "kernels", "logs", "loops", "lowering", "pages",
-        "plan", "programs", "runtime", "schedule", "torch_backend",
+        "plan", "planning", "programs", "runtime", "schedule", "torch_backend",
     }
 )  # fmt: skip
 
