@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from rushlight.cli.deaths import Deaths
 from rushlight.cli.main import UsageError
 from rushlight.comm.mpi import INSTALL, is_installed
 
@@ -102,6 +103,8 @@ def _run_once(command: list[str], size: int, attempt: int) -> tuple[int, str]:
     with tempfile.TemporaryDirectory(prefix="rushlight-launch-") as reports:
         environment = _environment(size, attempt, reports)
         pipe = subprocess.PIPE
+        deaths = Deaths(Path(reports))
+        deaths.start()
         process = subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe)
         said: list[bytes] = []
         pairs = ((process.stdout, sys.stdout), (process.stderr, sys.stderr))
@@ -114,11 +117,13 @@ def _run_once(command: list[str], size: int, attempt: int) -> tuple[int, str]:
             process.send_signal(signal.SIGINT)
             _end(process)
             raise
+        finally:
+            deaths.stop()
         for echo in echoes:
             echo.join(5)
         if status == 0:
             return 0, ""
-        return abs(status), _why(status, b"".join(said).decode(errors="replace"), reports)
+        return abs(status), _why(status, b"".join(said).decode(errors="replace"), reports, deaths)
 
 
 def _waited(process: subprocess.Popen[bytes]) -> int:
@@ -148,17 +153,21 @@ def _echo(stream: Any, to: Any, said: list[bytes]) -> None:
         del said[:-200]
 
 
-def _why(status: int, said: str, reports: str) -> str:
+def _why(status: int, said: str, reports: str, deaths: Deaths) -> str:
     """Which rank ended the job, and how."""
     raised = sorted(Path(reports).glob("*.error"))
     if raised:
         last = raised[0].read_text().rstrip().splitlines()[-1]
         return f"rank {raised[0].stem} failed: {last}"
-    pid, code = _PID.search(said), _STATUS.search(said)
-    if pid is not None:
+    pid, code, first = _PID.search(said), _STATUS.search(said), deaths.first()
+    if pid is not None or first is not None:
         ranks = {path.read_text(): path.stem for path in Path(reports).glob("*.pid")}
-        who = f"rank {ranks[pid[1]]}" if pid[1] in ranks else f"a process (pid {pid[1]})"
+        who = f"rank {first}"
+        if first is None and pid is not None:
+            who = f"rank {ranks[pid[1]]}" if pid[1] in ranks else f"a process (pid {pid[1]})"
         number = int(code[1]) if code else status
+        if first is not None:
+            number = deaths.signals.get(first) or number
         name = _signal(number)
         return f"{who} was killed by {name}" if name else f"{who} ended with exit status {number}"
     return f"the job ended with exit status {status}"

@@ -21,11 +21,11 @@ def main(arguments: list[str]) -> int:
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.setdefault("MASTER_PORT", "29500")
     rank = place.get("RANK", 0)
-    if "RUSHLIGHT_LAUNCH_REPORTS" in os.environ:
-        reports = Path(os.environ["RUSHLIGHT_LAUNCH_REPORTS"])
-        if reports.is_dir():  # on the machine of the launcher
-            (reports / f"{rank}.pid").write_text(str(os.getpid()))
-            mpi.report_to(str(reports / f"{rank}.error"))
+    named = os.environ.get("RUSHLIGHT_LAUNCH_REPORTS")
+    reports = Path(named) if named and Path(named).is_dir() else None  # on the machine of the launcher
+    if reports is not None:
+        (reports / f"{rank}.pid").write_text(str(os.getpid()))
+        mpi.report_to(str(reports / f"{rank}.error"))
     start: Callable[[str, list[str]], int] = run_script
     while arguments and arguments[0] in ("--torch", "-m"):
         option = arguments.pop(0)
@@ -46,6 +46,8 @@ def main(arguments: list[str]) -> int:
         status = error.code if isinstance(error.code, int) else int(error.code is not None)
     if status:
         mpi.abort(f"the program ended with exit status {status}", status)
+    if reports is not None:
+        (reports / f"{rank}.done").touch()
     return status
 
 
