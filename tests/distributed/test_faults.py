@@ -54,7 +54,10 @@ def launched(
             ],
         ),
         ("compiled_kill", ["rank 1 was killed by SIGKILL"]),
-        ("compiled_sizes", ["call different collectives, or with tensors of different sizes"]),
+        ("compiled_sizes_less", ["call different collectives, or with tensors of different sizes"]),
+        ("compiled_sizes_more", ["call different collectives, or with tensors of different sizes"]),
+        ("sizes_less", ["call different collectives, or with tensors of different sizes"]),
+        ("sizes_more", ["call different collectives, or with tensors of different sizes"]),
         ("timeout", ["all_reduce of group 0 (rank 0 of 2) timed out: not all processes took part in 3 s"]),
     ],
 )

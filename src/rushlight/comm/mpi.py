@@ -11,6 +11,7 @@ import importlib.util
 import os
 import sys
 import traceback
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
@@ -59,6 +60,19 @@ def load() -> Any:
         return importlib.import_module("mpi4py.MPI")
     except ImportError as error:
         raise DistError(f"processes talk through MPI, which is not there ({error}): {INSTALL}") from error
+
+
+def told(name: str, error: int, statuses: Sequence[Any]) -> DistBackendError:
+    """What an error number of MPI's means for the collective `name`, with the statuses of its messages. A message
+    that is longer than what was expected is an error of MPI's; a shorter one is found by whoever receives it."""
+    MPI = load()
+    kinds = [error] if error != MPI.ERR_IN_STATUS else [status.Get_error() for status in statuses]
+    if any(MPI.Get_error_class(kind) == MPI.ERR_TRUNCATE for kind in kinds):
+        return DistBackendError(
+            f"{name}: more bytes came than were expected: the processes call different collectives, or with "
+            "tensors of different sizes"
+        )
+    return DistBackendError(f"{name}: MPI says: {MPI.Get_error_string(error)}")
 
 
 def launched() -> dict[str, int]:

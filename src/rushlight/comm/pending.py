@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Generator
 from typing import Any
 
-from .mpi import DistBackendError, load
+from .mpi import DistBackendError, load, told
 
 Steps = Generator[list[Any], list[Any], None]
 
@@ -70,7 +70,7 @@ class Pending:
         try:
             return bool(load().Request.Testall(self._requests, self._statuses))
         except load().Exception as error:
-            failure = DistBackendError(f"{self.name}: MPI says: {error}")
+            failure = told(self.name, error.Get_error_code(), self._statuses)
             self._end(failure)
             raise failure from error
 

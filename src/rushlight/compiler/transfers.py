@@ -32,7 +32,7 @@ from ..codegen.llvm.transfers import (
 )
 from ..comm import pending
 from ..comm.group import ProcessGroup
-from ..comm.mpi import DistBackendError, load
+from ..comm.mpi import DistBackendError, load, told
 from ..comm.reductions import Reduction, combine
 from ..comm.rounds import SIZES_DIFFER, Rounds
 from ..core.dtypes import DType
@@ -231,7 +231,17 @@ class NativeTransfer:
                 f"{self.group.ranks[self.words.get('peer')]} where others were expected: the processes call "
                 "different collectives, or with tensors of different sizes"
             )
-        return DistBackendError(f"{self.name}: MPI says: {load().Get_error_string(error)}")
+        return told(self.name, error, self._messages_statuses(shared))
+
+    def _messages_statuses(self, shared: Transport) -> list[Any]:
+        """What MPI has written about the messages of the current round."""
+        MPI, found = load(), []
+        for i in range(self.words.get("pending")):
+            status = MPI.Status()
+            place = _address(self._statuses) + i * shared.status_bytes
+            ctypes.memmove(MPI._addressof(status), place, shared.status_bytes)
+            found.append(status)
+        return found
 
     @property
     def requested(self) -> bool:
