@@ -1,35 +1,58 @@
 """Which process of a job ended first. mpiexec ends the others at once, and its own report may name any of them.
 
-Linux tells through an epoll of process descriptors, which is ready in the order in which processes ended, however
-late somebody looks. Elsewhere, and for processes on other machines, nothing is known.
+A process holds the writing ends of two pipes with names, which the system closes when the process ends, in
+whatever way. It closes descriptors by their numbers, up or down as it likes; that through which mpiexec
+learns of the end lies between the two, so that no other process was ended when the first of them is closed.
+An epoll gives pipes in the order in which they were closed, however late somebody looks. Where there is no
+epoll, and of processes on other machines, nothing is known.
 """
 
 from __future__ import annotations
 
+import fcntl
+import functools
 import os
 import select
 import threading
+import time
 from pathlib import Path
 
-POLL = 0.02  # seconds between two looks for processes that have begun
+POLL = 0.02  # seconds between two looks for the end of the job
+LATE = 0.5  # seconds after which a process whose pipe was closed is no longer waited for
+ABOVE = 512  # what mpiexec listens to is moved to a descriptor from here on
+PIPES = ("low", "high")
+MPI_LISTENS = "PMI_FD"  # the variable with the descriptor through which MPICH's mpiexec hears from a process
 EXIT_CODE = 49  # the place of a process's exit code in /proc/PID/stat, behind its name
 
 
 class Deaths:
-    """Watches the processes that write their numbers to `RANK.pid` in a directory. One that ends as it should
-    writes `RANK.done` before."""
+    """Watches the processes that call `be_watched` with a directory. One that ends as it should writes
+    `RANK.done` before."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, size: int) -> None:
         self.directory = directory
         self.order: list[int] = []  # ranks that have ended
         self.signals: dict[int, int] = {}  # which signal has ended them, where that was seen
-        self._descriptors: dict[int, int] = {}  # the rank of each
-        self._known: set[str] = set()
+        self._ranks: dict[int, int] = {}  # of each pipe
         self._over = threading.Event()
         self._watch: threading.Thread | None = None
+        self._poll: select.epoll | None = None
+        if hasattr(select, "epoll"):
+            self._poll = self._opened(size)
+
+    def _opened(self, size: int) -> select.epoll:
+        poll = select.epoll()
+        for rank in range(size):
+            for name in PIPES:
+                path = self.directory / f"{rank}.{name}"
+                os.mkfifo(path)
+                pipe = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+                self._ranks[pipe] = rank
+                poll.register(pipe, select.EPOLLHUP | select.EPOLLONESHOT)
+        return poll
 
     def start(self) -> None:
-        if hasattr(os, "pidfd_open") and hasattr(select, "epoll"):
+        if self._poll is not None:
             self._watch = threading.Thread(target=self._run, daemon=True)
             self._watch.start()
 
@@ -44,42 +67,52 @@ class Deaths:
         return next((rank for rank in self.order if not (self.directory / f"{rank}.done").exists()), None)
 
     def _run(self) -> None:
-        with select.epoll() as poll:
+        assert self._poll is not None
+        with self._poll as poll:
             while not self._over.is_set():
-                self._meet(poll)
                 self._note(poll.poll(POLL))
-            self._meet(poll)
             self._note(poll.poll(0))
-        for descriptor in self._descriptors:
-            os.close(descriptor)
-
-    def _meet(self, poll: select.epoll) -> None:
-        for path in self.directory.glob("*.pid"):
-            text = path.read_text()
-            if path.stem in self._known or not text.isdigit():
-                continue
-            self._known.add(path.stem)
-            try:
-                descriptor = os.pidfd_open(int(text))
-            except OSError:  # it has ended, and been waited for
-                self.order.append(int(path.stem))
-                continue
-            self._descriptors[descriptor] = int(path.stem)
-            poll.register(descriptor, select.EPOLLIN | select.EPOLLONESHOT)
+        for pipe in self._ranks:
+            os.close(pipe)
 
     def _note(self, events: list[tuple[int, int]]) -> None:
-        for descriptor, _ in events:
-            rank = self._descriptors[descriptor]
-            self.order.append(rank)
+        ended = [
+            rank for rank in dict.fromkeys(self._ranks[pipe] for pipe, _ in events) if rank not in self.order
+        ]
+        self.order += ended
+        for rank in ended:
             code = _exit_code((self.directory / f"{rank}.pid").read_text())
             if code is not None:
                 self.signals[rank] = code & 0x7F
 
 
-def _exit_code(pid: str) -> int | None:
-    """As `wait` gives it, of a process that has ended and was not waited for yet."""
+def be_watched(directory: Path, rank: int) -> None:
+    """Let the launcher that watches a directory know when this process ends."""
+    (directory / f"{rank}.pid").write_text(str(os.getpid()))
     try:
-        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return int(words[EXIT_CODE]) if words[0] == "Z" else None
+        low, high = [os.open(directory / f"{rank}.{name}", os.O_WRONLY | os.O_NONBLOCK) for name in PIPES]
+    except OSError:  # there is no epoll, or the launcher has ended
+        return
+    listened, least = os.environ.get(MPI_LISTENS, ""), ABOVE
+    if listened.isdigit():
+        moved = fcntl.fcntl(int(listened), fcntl.F_DUPFD, least)
+        os.close(int(listened))
+        os.environ[MPI_LISTENS], least = str(moved), moved
+    last = fcntl.fcntl(high, fcntl.F_DUPFD_CLOEXEC, least)
+    os.close(high)
+    for descriptor in (low, last):
+        os.register_at_fork(after_in_child=functools.partial(os.close, descriptor))
+
+
+def _exit_code(pid: str) -> int | None:
+    """As `wait` gives it, of a process that is ending; None if it was waited for meanwhile."""
+    deadline = time.monotonic() + LATE
+    while time.monotonic() < deadline:
+        try:
+            words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return None
+        if words[0] == "Z":
+            return int(words[EXIT_CODE])
+        time.sleep(0.001)
+    return None

@@ -103,7 +103,7 @@ def _run_once(command: list[str], size: int, attempt: int) -> tuple[int, str]:
     with tempfile.TemporaryDirectory(prefix="rushlight-launch-") as reports:
         environment = _environment(size, attempt, reports)
         pipe = subprocess.PIPE
-        deaths = Deaths(Path(reports))
+        deaths = Deaths(Path(reports), size)
         deaths.start()
         process = subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe)
         said: list[bytes] = []
@@ -123,7 +123,13 @@ def _run_once(command: list[str], size: int, attempt: int) -> tuple[int, str]:
             echo.join(5)
         if status == 0:
             return 0, ""
-        return abs(status), _why(status, b"".join(said).decode(errors="replace"), reports, deaths)
+        heard = b"".join(said).decode(errors="replace")
+        raised = sorted(Path(reports).glob("*.error"))
+        if (
+            raised and (text := raised[0].read_text()) not in heard
+        ):  # mpiexec has ended before it passed it on
+            sys.stderr.write(text)
+        return abs(status), _why(status, heard, raised, reports, deaths)
 
 
 def _waited(process: subprocess.Popen[bytes]) -> int:
@@ -153,9 +159,8 @@ def _echo(stream: Any, to: Any, said: list[bytes]) -> None:
         del said[:-200]
 
 
-def _why(status: int, said: str, reports: str, deaths: Deaths) -> str:
+def _why(status: int, said: str, raised: list[Path], reports: str, deaths: Deaths) -> str:
     """Which rank ended the job, and how."""
-    raised = sorted(Path(reports).glob("*.error"))
     if raised:
         last = raised[0].read_text().rstrip().splitlines()[-1]
         return f"rank {raised[0].stem} failed: {last}"

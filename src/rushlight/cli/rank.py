@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from rushlight.cli.deaths import be_watched
 from rushlight.comm import mpi
 from rushlight.programs.start import run_module, run_script
 
@@ -24,7 +25,7 @@ def main(arguments: list[str]) -> int:
     named = os.environ.get("RUSHLIGHT_LAUNCH_REPORTS")
     reports = Path(named) if named and Path(named).is_dir() else None  # on the machine of the launcher
     if reports is not None:
-        (reports / f"{rank}.pid").write_text(str(os.getpid()))
+        be_watched(reports, rank)
         mpi.report_to(str(reports / f"{rank}.error"))
     start: Callable[[str, list[str]], int] = run_script
     while arguments and arguments[0] in ("--torch", "-m"):
