@@ -21,10 +21,11 @@ from rushlight.comm.exchange import SMALL
 from rushlight.distributed.fsdp import fully_shard
 from rushlight.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from rushlight.nn.parallel import DistributedDataParallel
-from rushlight.planning import Network, RankProgram, plan_parallel, table
+from rushlight.planning import Network, RankProgram, compared, plan_parallel, table
 from rushlight.planning.costs import Cost, Round, all_gather_rounds, broadcast_rounds, cost_of
 from rushlight.planning.network import bytes_per_second, seconds
 from rushlight.planning.simulate import Begin, Compute, Copy, Progress, Wait, simulate
+from rushlight.planning.timeline import Timeline, share_times
 
 WIDTH, ROWS = 96, 8
 PARAMETERS = 2 * (WIDTH * WIDTH + WIDTH)  # of the model below
@@ -146,6 +147,33 @@ def test_more_processes_send_no_less() -> None:
     plans = [plan_parallel(data_parallel, {"data": n}, NETWORK, calls=2) for n in (2, 8, 64)]
     assert [p.sent for p in plans] == sorted(p.sent for p in plans)
     assert [p.communication for p in plans] == sorted(p.communication for p in plans)
+
+
+def test_kernels_that_are_compared_take_the_same_time() -> None:
+    plans = [plan_parallel(data_parallel, {"data": n}, NETWORK, calls=2) for n in (2, 8, 64)]
+    plans.append(plan_parallel(tensor_parallel, {"tensor": 2}, NETWORK, calls=2))
+    found = compared(plans)
+    times = [plan.timeline.compute for plan in plans]
+    assert len({plan.timeline.compute for plan in found[:3]}) == 1  # the same kernels
+    assert min(times[:3]) <= found[0].timeline.compute <= max(times[:3])
+    for before, after in zip(plans, found, strict=True):
+        assert (before.mesh, before.memory, before.sent) == (after.mesh, after.memory, after.sent)
+        assert len(before.timeline.items) == len(after.timeline.items)
+        assert after.step >= after.compute >= after.timeline.compute > 0
+    assert found[3].timeline.compute != found[0].timeline.compute  # half of each product
+
+
+def test_launches_of_the_same_work_are_counted() -> None:
+    """The second launch of a kind is compared with the second one of the other program."""
+    one, other = ((1, 10),), ((2, 20),)
+    first = Timeline([Compute(1.0, one), Compute(2.0, other), Compute(3.0, one)], [], 0.5, 0)
+    second = Timeline(
+        [Compute(3.0, one), Progress(), Compute(7.0, one), Compute(9.0, ((3, 30),))], [], 0.1, 0
+    )
+    found = share_times([first, second])
+    assert found[0].items == [Compute(2.0, one), Compute(2.0, other), Compute(5.0, one)]
+    assert found[1].items == [Compute(2.0, one), Progress(), Compute(5.0, one), Compute(9.0, ((3, 30),))]
+    assert [each.outside for each in found] == [0.5, 0.1]
 
 
 def test_what_cannot_be_planned() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rushlight.cli.main import UsageError
-from rushlight.planning import Network, Plan, plan_parallel, table
+from rushlight.planning import Network, Plan, compared, plan_parallel, table
 from rushlight.planning.plan import CALLS
 
 
@@ -74,9 +74,16 @@ def run(options: argparse.Namespace) -> int:
             plans.append(plan_parallel(build, mesh, network, calls=options.calls))
         if options.details:
             print(plans[-1], end="\n\n", flush=True)
+        elif len(meshes) > 1:
+            print(f"{len(plans)} of {len(meshes)}: {_line(plans[-1])}", file=sys.stderr, flush=True)
     if not options.details:
-        print(f"network: {network}\n\n{table(plans)}")
+        print(f"network: {network}\n\n{table(compared(plans))}")
     return 0
+
+
+def _line(plan: Plan) -> str:
+    mesh = ",".join(f"{name}={size}" for name, size in plan.mesh.items())
+    return f"{mesh}: {1e3 * plan.step:.2f} ms a step, {plan.memory.total / 1e6:.0f} MB"
 
 
 def function_of(text: str) -> Callable[[Any], Any]:

@@ -12,6 +12,6 @@ its kernels here, and lets its collectives, as they stand in the graph, run on a
 """
 
 from .network import Network
-from .plan import Memory, Plan, RankProgram, plan_parallel, table
+from .plan import Memory, Plan, RankProgram, compared, plan_parallel, table
 
-__all__ = ["Memory", "Network", "Plan", "RankProgram", "plan_parallel", "table"]
+__all__ = ["Memory", "Network", "Plan", "RankProgram", "compared", "plan_parallel", "table"]

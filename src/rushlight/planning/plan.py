@@ -12,7 +12,7 @@ from ..core.tensor import Tensor
 from ..runtime.peaks import peaks
 from .network import Network
 from .simulate import Compute, Item, simulate
-from .timeline import Collective, Timeline, timeline_of
+from .timeline import Collective, Timeline, share_times, timeline_of
 
 CALLS = 15
 
@@ -109,15 +109,15 @@ class Plan:
 
     def __str__(self) -> str:
         lines = [table([self]), f"network: {self.network}", "collectives:"]
-        kinds: dict[tuple[str, int], list[Collective]] = {}
-        for each in self.collectives:
-            kinds.setdefault((each.name, each.ranks), []).append(each)
+        kinds: dict[tuple[str, int], list[tuple[Collective, float]]] = {}
+        for each, window in zip(self.collectives, self.timeline.windows(), strict=True):
+            kinds.setdefault((each.name, each.ranks), []).append((each, window))
         for (name, ranks), found in kinds.items():
-            messages, sent = (sum(getattr(c.cost, what) for c in found) for what in ("messages", "bytes"))
+            messages, sent = (sum(getattr(c.cost, what) for c, _ in found) for what in ("messages", "bytes"))
             lines.append(
-                f"  {len(found):4} {name} of {ranks} ranks: {sum(c.size for c in found):,} bytes of results, "
+                f"  {len(found):4} {name} of {ranks} ranks: {sum(c.size for c, _ in found):,} bytes of results, "
                 f"{messages:,} messages, {sent:,} bytes sent, "
-                f"{1e3 * sum(c.window for c in found):.2f} ms of computation meanwhile"
+                f"{1e3 * sum(window for _, window in found):.2f} ms of computation meanwhile"
             )
         kept = self.memory
         lines.append(
@@ -189,6 +189,20 @@ def planned(
         timeline,
         rate,
     )
+
+
+def compared(plans: Sequence[Plan]) -> list[Plan]:
+    """The plans, where kernels that do the same work take the same time: the median of what was measured.
+
+    >>> from rushlight.planning import compared
+    >>> compared([])
+    []
+    """
+    timelines = share_times([plan.timeline for plan in plans])
+    return [
+        planned(plan.mesh, plan.network, timeline, plan.memory, plan.bandwidth_of_memory)
+        for plan, timeline in zip(plans, timelines, strict=True)
+    ]
 
 
 def memory_of(model: Any, optimizer: Any, timeline: Timeline) -> Memory:

@@ -16,9 +16,10 @@ from .network import Network
 
 @dataclass(frozen=True)
 class Compute:
-    """The program computes."""
+    """The program computes. `work` are the operations and bytes of each kernel, for telling equal launches."""
 
     seconds: float
+    work: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..compiler.collective_calls import CollectiveCalls, Entry, joined, transfer_of
@@ -30,7 +31,6 @@ class Collective:
     joined: int  # how many of the graph
     size: int  # bytes of the results
     cost: Cost
-    window: float  # seconds of computation between its begin and where the first result is read
 
 
 @dataclass(frozen=True)
@@ -47,15 +47,29 @@ class Timeline:
         """Seconds in kernels."""
         return sum(item.seconds for item in self.items if isinstance(item, Compute))
 
+    def windows(self) -> list[float]:
+        """Of each collective: seconds of computation between its begin and where the first result is read."""
+        began: list[float] = []
+        ended: dict[int, float] = {}
+        now = 0.0
+        for item in self.items:
+            if isinstance(item, Compute):
+                now += item.seconds
+            elif isinstance(item, Begin):
+                began.append(now)
+            elif isinstance(item, Wait):
+                ended.setdefault(item.begun, now)
+        return [ended.get(i, now) - start for i, start in enumerate(began)]
+
 
 def timeline_of(step: Callable[..., Any], inputs: Sequence[Any], calls: int) -> Timeline:
     """Compile and call a step, and look."""
     compiled = CompiledFunction(getattr(step, "function", step), fullgraph=True)
     log = profile.EventLog()
     walls: list[int] = []
-    runs: list[
-        list[tuple[int, int]]
-    ] = []  # of each call: launches as (place in the table of calls, nanoseconds)
+    # of each call: launches as (place in the table of calls, nanoseconds)
+    runs: list[list[tuple[int, int]]] = []
+    work: list[tuple[tuple[int, int], ...]] = []  # of the launches of one call
     profile.start()
     try:
         for number in range(WARM_UP + calls):
@@ -66,15 +80,27 @@ def timeline_of(step: Callable[..., Any], inputs: Sequence[Any], calls: int) -> 
             compiled(*inputs)
             if number >= WARM_UP:
                 walls.append(time.perf_counter_ns() - start)
-                events = [event for event in log.events() if event.timer.launch]
-                runs.append([(event.timer.call, event.end - event.start) for event in events])
+                events = log.events()
+                runs.append([(e.timer.call, e.end - e.start) for e in events if e.timer.launch])
+                work = work or _work(events)
         executable = _executable(compiled)  # the form with clocks, which `stop` puts away
     finally:
         log.close()
         profile.stop()
     if any([call for call, _ in run] != [call for call, _ in runs[0]] for run in runs):
         raise RuntimeError("plan_parallel: the step runs other kernels from call to call")
-    return _timeline(executable, walls, runs)
+    return _timeline(executable, walls, runs, work)
+
+
+def _work(events: Sequence[profile.TimedEvent]) -> list[tuple[tuple[int, int], ...]]:
+    """Of each launch: what the kernels do that run until the next one."""
+    found: list[set[profile.Timer]] = []
+    for event in events:
+        if event.timer.launch:
+            found.append(set())
+        elif found:
+            found[-1].add(event.timer)
+    return [tuple(sorted((timer.operations, timer.moved) for timer in timers)) for timers in found]
 
 
 def _executable(compiled: CompiledFunction) -> Any:
@@ -87,7 +113,12 @@ def _executable(compiled: CompiledFunction) -> Any:
     return found.artifact.executable
 
 
-def _timeline(executable: Any, walls: list[int], runs: list[list[tuple[int, int]]]) -> Timeline:
+def _timeline(
+    executable: Any,
+    walls: list[int],
+    runs: list[list[tuple[int, int]]],
+    work: Sequence[tuple[tuple[int, int], ...]],
+) -> Timeline:
     """Launches take the median of all calls. Together they take as long as in the median call: where processes
     share a core, single launches are interrupted for long."""
     median = [statistics.median(times) for times in zip(*([t for _, t in run] for run in runs), strict=True)]
@@ -98,19 +129,45 @@ def _timeline(executable: Any, walls: list[int], runs: list[list[tuple[int, int]
     entries = calls.entries if isinstance(calls, CollectiveCalls) else []
     begun, waited, found = _transfers(entries)
     items: list[Item] = []
-    for time_taken, (call, _) in zip(median, runs[0], strict=True):
+    for time_taken, (call, _), kernels in zip(median, runs[0], work, strict=True):
         if call < 0:
-            items.append(Compute(1e-9 * scale * time_taken))
+            items.append(Compute(1e-9 * scale * time_taken, kernels))
         elif call == 0:
             items.append(Progress())
         else:
             items += begun.get(call - 1, ()) or waited.get(call - 1, ())
-    windows = _windows(items, len(found))
     collectives = [
-        Collective(first.name, first.group.size() if first.group else 1, count, size, cost, window)
-        for (first, count, size, cost), window in zip(found, windows, strict=True)
+        Collective(first.name, first.group.size() if first.group else 1, count, size, cost)
+        for first, count, size, cost in found
     ]
     return Timeline(items, collectives, 1e-9 * outside, executable.workspace_size)
+
+
+def share_times(timelines: Sequence[Timeline]) -> list[Timeline]:
+    """The timelines with the median of their times for launches that do the same work in several of them, so that
+    they differ where programs do and not where the machine was busier. Of a program's launches that do the same
+    work the first is compared with the first of another, and so on."""
+    times: dict[tuple[Any, int], list[float]] = {}
+    numbered = [list(_numbered(timeline.items)) for timeline in timelines]
+    for launches in numbered:
+        for key, launch in launches:
+            times.setdefault(key, []).append(launch.seconds)
+    median = {key: statistics.median(found) for key, found in times.items()}
+    shared = []
+    for timeline, launches in zip(timelines, numbered, strict=True):
+        of_launches = iter(replace(launch, seconds=median[key]) for key, launch in launches)
+        items = [next(of_launches) if isinstance(item, Compute) else item for item in timeline.items]
+        shared.append(replace(timeline, items=items))
+    return shared
+
+
+def _numbered(items: Sequence[Item]) -> Iterator[tuple[tuple[Any, int], Compute]]:
+    """Launches with what they do, and how often the program has done that before."""
+    seen: Counter[Any] = Counter()
+    for item in items:
+        if isinstance(item, Compute):
+            yield (item.work, seen[item.work]), item
+            seen[item.work] += 1
 
 
 def _transfers(
@@ -143,17 +200,3 @@ def _transfers(
 
 def _copied(entry: Entry) -> list[Item]:
     return [] if entry.source == entry.target else [Copy(2 * entry.size)]
-
-
-def _windows(items: Sequence[Item], count: int) -> list[float]:
-    began: list[float] = []
-    ended: dict[int, float] = {}
-    now = 0.0
-    for item in items:
-        if isinstance(item, Compute):
-            now += item.seconds
-        elif isinstance(item, Begin):
-            began.append(now)
-        elif isinstance(item, Wait):
-            ended.setdefault(item.begun, now)
-    return [ended.get(i, now) - began[i] for i in range(count)]
