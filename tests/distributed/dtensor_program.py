@@ -7,6 +7,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+import pytest
 from ranks import run_checks
 
 import rushlight as rl
@@ -22,10 +23,12 @@ from rushlight.distributed.tensor import (
     init_device_mesh,
 )
 from rushlight.distributed.tensor.parallel import (
+    ColwiseParallel,
     PrepareModuleInput,
     PrepareModuleOutput,
     RowwiseParallel,
     SequenceParallel,
+    loss_parallel,
     parallelize_module,
 )
 from rushlight.distributed.tensor.placement_types import _StridedShard
@@ -126,6 +129,100 @@ def check_operators_and_gradients() -> None:
             for given, made in zip(plain, placed, strict=True):
                 assert isinstance(made.grad, DTensor), name
                 same(made.grad, given.grad)
+
+
+def losses_of(logits: Any, target: Any, **options: Any) -> tuple[Any, Any]:
+    """The loss and the gradient of the logits."""
+    logits = logits.detach().requires_grad_()
+    with loss_parallel():
+        loss = F.cross_entropy(logits, target, **options)
+    (loss * loss).sum().backward()
+    return loss, logits.grad
+
+
+def check_losses_of_sharded_classes() -> None:
+    """Nothing is gathered: the gradient is placed as the logits are."""
+    m, classes = mesh(), 7  # uneven pieces; of 4 processes the last has one class
+    for shape in ((6, classes), (classes,), (2, classes, 3), (2, classes, 3, 2)):
+        dim = min(1, len(shape) - 1)
+        plain = seeded(*shape) * 3
+        rows = shape[:dim] + shape[dim + 1 :]
+        target = rl.randint(0, classes, rows, generator=rl.Generator().manual_seed(1))
+        if target.ndim:
+            target.view(-1)[0] = 2
+        logits = distribute_tensor(plain, m, [Shard(dim)])
+        for how in ("mean", "sum", "none"):
+            for options in ({}, {"weight": rl.arange(1.0, 8.0)}, {"ignore_index": 2}):
+                expected = losses_of(plain, target, reduction=how, **options)
+                found = losses_of(logits, target, reduction=how, **options)
+                assert found[0].placements == (Replicate(),) and found[1].placements == (Shard(dim),)
+                for one, two in zip(found, expected, strict=True):
+                    same(one, two)
+    half = distribute_tensor((seeded(6, classes) * 3).bfloat16(), m, [Shard(1)])
+    target = rl.tensor([0, 1, 2, 3, 4, 6])
+    found = losses_of(half, target)[0]
+    exact = F.cross_entropy(half.full_tensor().float(), target)
+    assert found.dtype == rl.bfloat16 and abs(found.item() - exact.item()) < 0.02 * exact.item()
+    for wrong in (-1, classes):
+        with pytest.raises(IndexError):
+            losses_of(half, rl.full((6,), wrong))
+
+
+def check_losses_of_sharded_classes_and_rows() -> None:
+    size = dist.get_world_size()
+    m = init_device_mesh("cpu", (size // 2, 2), mesh_dim_names=("rows", "classes"))
+    plain, target = seeded(8, 6) * 3, rl.tensor([0, 5, 2, -100, 4, 1, 0, 3])
+    logits = distribute_tensor(plain, m, [Shard(0), Shard(1)])
+    placed = distribute_tensor(target, m, [Shard(0), Replicate()])
+    for how in ("mean", "sum", "none"):
+        expected, found = losses_of(plain, target, reduction=how), losses_of(logits, placed, reduction=how)
+        assert found[1].placements == (Shard(0), Shard(1))
+        for one, two in zip(found, expected, strict=True):
+            same(one, two)
+    with pytest.raises(RuntimeError, match="as a DTensor"):
+        losses_of(logits, target)
+
+
+def check_compiled_heads_with_parallel_losses() -> None:
+    m, vocabulary = mesh(), 12
+    rl.manual_seed(2)
+    heads = [nn.Linear(8, vocabulary) for _ in range(3)]
+    for head in heads[1:]:
+        head.load_state_dict(heads[0].state_dict())
+        parallelize_module(head, m, ColwiseParallel(use_local_output=False))
+    x, target = seeded(10, 8), rl.arange(10)
+
+    def step_of(head: Any) -> Any:
+        optimizer = rl.optim.SGD(head.parameters(), lr=0.5)
+
+        def step(x: Any, target: Any) -> Any:
+            optimizer.zero_grad()
+            with loss_parallel():
+                loss = F.cross_entropy(head(x), target)
+                loss.backward()
+            optimizer.step()
+            loss = loss.detach()
+            return loss.to_local() if isinstance(loss, DTensor) else loss
+
+        return step
+
+    steps = [step_of(head) for head in heads]
+    steps[2] = rl.compile(steps[2], fullgraph=True)
+    for _ in range(4):
+        expected, *found = [step(x, target) for step in steps]
+        for loss in found:
+            same(loss, expected)
+    for head in heads[1:]:
+        assert head.weight.placements == (Shard(0),)
+        same(head.weight, heads[0].weight)
+
+
+def check_new_tensors() -> None:
+    m = mesh()
+    made = rl.distributed.tensor.full((5, 3), 2.5, device_mesh=m, placements=[Shard(0)])
+    assert made.placements == (Shard(0),) and np.array_equal(full(made), np.full((5, 3), 2.5, np.float32))
+    made = rl.distributed.tensor.empty((5, 3), dtype=rl.float64, device_mesh=m)
+    assert made.to_local().shape == (5, 3) and made.dtype == rl.float64
 
 
 def check_uneven_pieces() -> None:

@@ -2,6 +2,8 @@
 
 from ..device_mesh import DeviceMesh, init_device_mesh
 from ._api import DTensor, distribute_module, distribute_tensor
+from ._api import empty_distributed as empty
+from ._api import full_distributed as full
 from ._api import ones_distributed as ones
 from ._api import zeros_distributed as zeros
 from ._layout import DTensorSpec
@@ -17,6 +19,8 @@ __all__ = [
     "Shard",
     "distribute_module",
     "distribute_tensor",
+    "empty",
+    "full",
     "init_device_mesh",
     "ones",
     "zeros",

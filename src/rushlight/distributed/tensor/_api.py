@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..._api.link import ones, zeros
+from ..._api.link import empty, full, ones, zeros
 from ...autograd.function import Function
 from ...core.tensor import Tensor
 from ...nn.modules.module import Module
 from ...nn.parameter import Parameter
 from .. import distributed_c10d as c10d
-from . import _special
+from . import _losses, _special
 from ._dispatch import run
 from ._layout import DTensorSpec, Placements, TensorMeta, contiguous, local_part, normalized, whole_of
 from ._redistribute import redistribute_local
-from .placement_types import Partial, Placement, Replicate, Shard
+from .placement_types import Partial, Placement, Replicate
 
 __all__ = ["DTensor", "distribute_module", "distribute_tensor"]
 
@@ -153,6 +153,7 @@ class DTensor(Tensor):
 
 
 _special.install(DTensor)
+_losses.install(DTensor)
 
 
 def current_mesh(mesh: Any) -> Any:
@@ -328,5 +329,13 @@ def _factory(make: Callable[..., Tensor]) -> Callable[..., DTensor]:
     return made
 
 
-zeros_distributed, ones_distributed = _factory(zeros), _factory(ones)
-Shards = Shard
+def _full(size: Any, *, fill_value: Any, **options: Any) -> Tensor:
+    return full(size, fill_value, **options)
+
+
+zeros_distributed, ones_distributed, empty_distributed = _factory(zeros), _factory(ones), _factory(empty)
+
+
+def full_distributed(size: Sequence[int], fill_value: Any, **options: Any) -> DTensor:
+    """As `full`, distributed."""
+    return _factory(_full)(size, fill_value=fill_value, **options)

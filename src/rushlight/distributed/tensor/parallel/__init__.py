@@ -1,5 +1,6 @@
 """Modules whose parameters are spread over processes (tensor parallelism)."""
 
+from .._losses import loss_parallel
 from .api import parallelize_module
 from .style import (
     ColwiseParallel,
@@ -19,5 +20,6 @@ __all__ = [
     "PrepareModuleOutput",
     "RowwiseParallel",
     "SequenceParallel",
+    "loss_parallel",
     "parallelize_module",
 ]
