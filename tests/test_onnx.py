@@ -366,3 +366,92 @@ def test_what_is_not_there_is_said() -> None:
         torch.onnx.export(lambda x: x, (randn(1),))
     with pytest.raises(ValueError, match="no place for the names"):
         torch.onnx.export(nn.Linear(1, 1), (randn(1, 1),), input_names=["a", "b"])
+
+
+# Operators of libraries.
+
+
+@pytest.fixture
+def library() -> Any:
+    defined = torch.library.Library("onnx_test", "DEF")
+    defined.define("lifted(Tensor x, float by, int[] axes, str mode='up') -> Tensor")
+    defined.define("parts(Tensor x, int n) -> (Tensor, Tensor)")
+    defined.impl(
+        "lifted", lambda x, by, axes, mode="up": x.unsqueeze(axes[0]) * by, "CompositeExplicitAutograd"
+    )
+    defined.impl("parts", lambda x, n: (x[:, :n] * 1, x[:, n:] * 1), "CompositeExplicitAutograd")
+    yield torch.ops.onnx_test
+    for name, opset in (("lifted", 11), ("lifted", 16), ("lifted", 23), ("parts", 9)):
+        torch.onnx.unregister_custom_op_symbolic(f"onnx_test::{name}", opset)
+    defined._destroy()
+
+
+def test_operators_of_libraries_are_written_by_their_functions(library: Any) -> None:
+    from rushlight.onnx import symbolic_opset11 as opset11
+    from rushlight.onnx.symbolic_helper import parse_args
+
+    @parse_args("v", "f", "is", "s")
+    def lifted(g: Any, x: Any, by: float, axes: list[int], mode: str) -> Any:
+        assert (by, axes, mode) == (2.5, [1], "up")
+        factor = g.op("Constant", value_t=torch.tensor([by]))
+        return g.op("Mul", opset11.unsqueeze(g, x, axes[0]), factor)
+
+    def parts(g: Any, x: Any, n: int) -> Any:
+        return tuple(g.op("Split", x, torch.tensor([n, 4 - n]), outputs=2, axis_i=1))
+
+    def other(g: Any, *args: Any) -> Any:
+        raise AssertionError("a function for another opset")
+
+    with pytest.raises(torch.onnx.OnnxExporterError, match="lifted"):
+        torch.onnx.export(Function(lambda x: library.lifted(x, 2.5, [1])), (randn(3, 4),))
+    for opset, function in ((11, other), (16, lifted), (23, other)):
+        torch.onnx.register_custom_op_symbolic("onnx_test::lifted", function, opset)
+    torch.onnx.register_custom_op_symbolic("onnx_test::parts", parts, 9)
+    check(lambda x: library.lifted(x.relu(), 2.5, [1]) + 1, randn(3, 4))
+    check(lambda x: library.parts(x, 1), randn(3, 4))
+
+
+def test_nodes_that_functions_add(library: Any) -> None:
+    from rushlight.onnx import symbolic_opset11 as opset11
+
+    def lifted(g: Any, x: Any, by: float, axes: list[int], mode: str) -> Any:
+        first = opset11.select(g, x, 1, torch.tensor([0]))  # (3, 1)
+        total = opset11.add(g, opset11.cat(g, [first, first], 1), first, 2)  # (3, 2), three times the first
+        column = opset11.squeeze(g, opset11.select(g, total, 1, torch.tensor([1])), 1)
+        scaled = g.op("Mul", opset11.unsqueeze(g, column, 1), by)
+        found = g.op("Cast", scaled, to_i=torch.onnx.TensorProtoDataType.FLOAT)
+        return opset11.unsqueeze(g, found, 1)
+
+    torch.onnx.register_custom_op_symbolic("onnx_test::lifted", lifted, 11)
+    x = randn(3, 4)
+    program = torch.onnx.export(Function(lambda x: library.lifted(x, 2.0, [1])), (x,))
+    np.testing.assert_allclose(program(x)[0].numpy(), 6 * x.numpy()[:, :1, None], rtol=1e-5)
+
+
+def test_nodes_of_other_domains(library: Any) -> None:
+    def lifted(g: Any, x: Any, by: float, axes: list[int], mode: str) -> Any:
+        return g.op("mine::Lift", x, by_f=by, axes_i=axes, mode_s=mode)
+
+    torch.onnx.register_custom_op_symbolic("onnx_test::lifted", lifted, 11)
+    model = torch.onnx.export(Function(lambda x: library.lifted(x, 2.0, [1])), (randn(3, 4),)).model_proto
+    (node,) = (node for node in model.graph.node if node.domain == "mine")
+    assert node.op_type == "Lift"
+    assert {a.name for a in node.attribute} == {"by", "axes", "mode"}
+    assert {each.domain for each in model.opset_import} == {"", "mine"}
+
+
+def test_functions_that_cannot_be_registered_or_used(library: Any) -> None:
+    from rushlight.onnx.symbolic_helper import parse_args
+
+    for name in ("lifted", "onnx::Add", "prim::Constant", "a::b c"):
+        with pytest.raises(ValueError, match="Failed to register operator"):
+            torch.onnx.register_custom_op_symbolic(name, lambda g, x: x, 11)
+    with pytest.raises(ValueError, match="'w'"):
+        parse_args("w")
+    for function, message in (
+        (lambda g, x, *rest: (x, x), "does not give 1 results"),
+        (parse_args("v", "i", "is", "s")(lambda g, x, *rest: x), "the same in every call"),
+    ):
+        torch.onnx.register_custom_op_symbolic("onnx_test::lifted", function, 11)
+        with pytest.raises(torch.onnx.OnnxExporterError, match=message):
+            torch.onnx.export(Function(lambda x: library.lifted(x, 2.5, [1])), (randn(3, 4),))

@@ -11,6 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from . import errors as errors
+from . import operators as operators
+from . import symbolic_helper as symbolic_helper
+from . import symbolic_opset11 as symbolic_opset11
+from ._custom import register_custom_op_symbolic, unregister_custom_op_symbolic
 from ._export import options_of, run
 from ._program import ONNXProgram
 from .errors import OnnxExporterError
@@ -19,9 +23,12 @@ __all__ = [
     "ONNXProgram",
     "OnnxExporterError",
     "OperatorExportTypes",
+    "TensorProtoDataType",
     "TrainingMode",
     "export",
     "is_in_onnx_export",
+    "register_custom_op_symbolic",
+    "unregister_custom_op_symbolic",
 ]
 
 
@@ -48,6 +55,18 @@ class OperatorExportTypes(enum.Enum):
     ONNX_ATEN = 1
     ONNX_ATEN_FALLBACK = 2
     ONNX_FALLTHROUGH = 3
+
+
+class TensorProtoDataType(enum.IntEnum):
+    """The numbers that the format has for dtypes.
+
+    >>> rl.onnx.TensorProtoDataType.INT64.value
+    7
+    """
+
+    UNDEFINED, FLOAT, UINT8, INT8, UINT16, INT16, INT32, INT64, STRING, BOOL = range(10)
+    FLOAT16, DOUBLE, UINT32, UINT64, COMPLEX64, COMPLEX128, BFLOAT16, FLOAT8E4M3FN = range(10, 18)
+    FLOAT8E4M3FNUZ, FLOAT8E5M2, FLOAT8E5M2FNUZ = range(18, 21)
 
 
 class _State:

@@ -107,7 +107,7 @@ def exported_model(
         with _exporting(state), _in_mode(model, None if options.dynamo else options.training):
             program = exported(model, args, kwargs, dynamic_shapes=shapes)
     warn_of_writes(program)
-    assembly = Assembly(simplified(program), opset, options.input_names)
+    assembly = Assembly(simplified(program, opset), opset, options.input_names)
     made = ONNXProgram(assembly.model(options), program, assembly.constants)
     if options.verify:
         verify(made, results_of(program), program.example_inputs)
@@ -186,11 +186,15 @@ class Assembly:
             found,
             [*(weights if options.export_params else ()), *made.initializers],
         )
+        domains = sorted({node.domain for node in made.nodes} - {""})
         model = helper.make_model(
             graph,
             producer_name="rushlight",
             producer_version=__version__,
-            opset_imports=[helper.make_opsetid("", made.opset)],
+            opset_imports=[
+                helper.make_opsetid("", made.opset),
+                *(helper.make_opsetid(d, 1) for d in domains),
+            ],
             ir_version=_IR_VERSION,
         )
         model = onnx.shape_inference.infer_shapes(model, data_prop=True)

@@ -18,6 +18,7 @@ from ..export.exported_program import ExportedProgram
 from ..export.graph_signature import InputKind, OutputKind
 from ..fx.node import Node, map_arg
 from . import _indices, _shapes, _sums  # noqa: F401, their rules
+from ._custom import by_custom, custom_function
 from ._model import INT64, Model, Number, Value, onnx_type, to_proto
 from ._pointwise import pointwise
 from ._rules import RULES
@@ -147,6 +148,9 @@ class Translation:
             return model.op("Shape", given, start=dim, end=dim + 1)
         args = bound(target, node.args, node.kwargs)
         known = [map_arg(value, self._known.__getitem__) for value in args]
+        custom = custom_function(target.namespace, target.__name__, model.opset)
+        if custom is not None:
+            return by_custom(custom, model, known, len(example) if isinstance(example, tuple | list) else 1)
         if op.name in RULES:
             return self._by_rule(node, op.name, op.schema.argument_names, known, example)
         if op.kind is Kind.POINTWISE:
@@ -176,14 +180,15 @@ class Translation:
         return function(self.model, **{key: more[key] if key in more else named[key] for key in wanted})
 
 
-def simplified(program: ExportedProgram) -> ExportedProgram:
+def simplified(program: ExportedProgram, opset: int) -> ExportedProgram:
     """A program without operators that have no form in ONNX but are defined by others."""
     for _ in range(_MOST_LEVELS):
         targets = {n.target for n in program.graph.nodes if isinstance(n.target, OpOverload)}
         table = {
             target: decomposition_of(target.op)
             for target in targets
-            if target.op.name not in RULES
+            if custom_function(target.namespace, target.__name__, opset) is None
+            and target.op.name not in RULES
             and target.op.kind is not Kind.POINTWISE
             and has_decomposition(target.op)
         }
