@@ -244,3 +244,20 @@ def test_places_in_boxes(mode: str) -> None:
         return rl.nn.functional.grid_sample(x, places, padding_mode=mode, align_corners=False)
 
     check(sampled, [(rl.randn(2, 3, n, n + 2, n + 1), 3 * rl.rand(2, 4, n, 2, 3) - 1) for n in (4, 9, 6)])
+
+
+@pytest.mark.parametrize(
+    "part", [slice(-2, None), slice(None, 2), slice(-2, -1), slice(1, -1), slice(2, None)]
+)
+def test_gradients_of_parts_whose_borders_may_be_empty(part: slice) -> None:
+    """The sign of what is padded, and whether anything is, were guards."""
+
+    def gradient(x: Any) -> Any:
+        return rl.autograd.grad((x[part] * x[part]).sum(), x)[0]
+
+    f = rl.compile(gradient, fullgraph=True, dynamic=True)
+    # parts of 0 or 1 elements are cases of their own
+    for n in (15, 5, 4) if part in (slice(1, -1), slice(2, None)) else (15, 5, 3, 2):
+        x = rl.randn(n, n, requires_grad=True)
+        agree(f(x), gradient(x))
+    assert f.reasons == ["first call"]

@@ -101,3 +101,15 @@ def test_what_lost_multiples_of_the_divisor_is_whole_again(divisor: int) -> None
         value = as_index(i) * a + as_index(j) * b + 6
         assert value // divisor * divisor + value % divisor == value
         assert (value // divisor * divisor + value % divisor) * 5 + j == value * 5 + j
+
+
+def test_hundreds_of_remainders_become_whole_at_once() -> None:
+    """Not one inside of the other: a transposed convolution in three dimensions, with all of its sizes symbolic,
+    has expressions that would be nested deeper than Python allows."""
+    others = [Var(f"n{k}", 7) for k in range(400)]
+    x = Var("x", 100)
+    quotients = sum((as_index(other) * 8 * (as_index(x) // 8) for other in others), start=as_index(0))
+    remainders = Index(
+        {monomial: 1 for other in others for monomial in (as_index(other) * (as_index(x) % 8)).terms}
+    )
+    assert quotients + remainders == sum((as_index(other) * x for other in others), start=as_index(0))

@@ -25,6 +25,16 @@ def _alike(x: Any, y: Any) -> bool:
     return rest.symbols.proved("== 0", rest.index) is True if is_data(rest) else bool(x == y)
 
 
+def surely_alike(a: Any, b: Any) -> bool:
+    """Whether sizes in tuples are equal, whatever those are that change from call to call."""
+    return len(a) == len(b) and all(_surely_alike(x, y) for x, y in zip(a, b, strict=True))
+
+
+def _surely_alike(x: Any, y: Any) -> bool:
+    rest = x - y
+    return rest.symbols.proved("== 0", rest.index) is True if type(rest) is SymInt else rest == 0
+
+
 def differ(a: Any, b: Any) -> bool:
     """Whether sizes in tuples are not equal; those that are data, only if they are so whatever the data is."""
     if len(a) != len(b):
@@ -111,8 +121,16 @@ def _chosen(kind: str, a: Any, b: Any) -> Any:
         return max(a, b) if kind == "max" else min(a, b)
     symbols = sizes[0].symbols
     if not symbols.is_data(first) and not symbols.is_data(second):
-        return max(a, b) if kind == "max" else min(a, b)
+        larger, smaller = (a, b) if _is_larger(symbols, first, second) else (b, a)
+        return larger if kind == "max" else smaller
     return _ordered(symbols, kind, (a, first), (b, second))
+
+
+def _is_larger(symbols: Symbols, first: Index, second: Index) -> bool:
+    """Whether one size is as large as another, or larger: without a guard if it, or the opposite, always is."""
+    if symbols.proved(">= 0", first - second):
+        return True
+    return not symbols.proved(">= 0", second - first) and symbols.is_nonnegative(first - second)
 
 
 def _ordered(symbols: Symbols, kind: str, a: tuple[Any, Index], b: tuple[Any, Index]) -> Any:

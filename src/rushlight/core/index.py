@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .atoms import Atom, Bound, Dim, floor_div
-from .polynomial import Monomial, Polynomial, product_bounds
+from .polynomial import Monomial, Polynomial, add_terms, common_factor, product_bounds
 from .remembered import Results, remembered, remembered_mapping, results_of
 
 
@@ -347,18 +347,8 @@ def _split_divisible(value: Index, divisor: Index) -> tuple[Index, Index]:
     return Index(quotient), Index(rest)
 
 
-def _common_factor(value: Index, divisor: Index) -> int:
-    """The greatest number that divides every coefficient of `value` and of the divisor."""
-    number = 0
-    for coefficient in (*divisor.terms.values(), *value.terms.values()):
-        number = math.gcd(number, abs(coefficient))
-        if number == 1:
-            break
-    return number
-
-
 def _quotient(value: Index, divisor: Index) -> Index:
-    factor = _common_factor(value, divisor)
+    factor = common_factor(value, divisor)
     if factor > 1:
         return _scaled_down(value, factor) // _scaled_down(divisor, factor)
     atom = _single_atom(value)
@@ -407,7 +397,7 @@ def _factorizations(divisor: Index, value: Index) -> list[tuple[Index, Index]]:
 
 
 def _remainder(value: Index, divisor: Index) -> Index:
-    factor = _common_factor(value, divisor)
+    factor = common_factor(value, divisor)
     if factor > 1:
         return _scaled_down(value, factor) % _scaled_down(divisor, factor) * factor
     atom = _single_atom(value)
@@ -445,36 +435,45 @@ def _exact_ratio(value: Index, divisor: Index) -> Index | None:
 
 
 def _recombined(value: Index) -> Index:
-    """divisor * (x // divisor) + x % divisor becomes x."""
+    """divisor * (x // divisor) + x % divisor becomes x, in all terms at once: there may be hundreds."""
     if not value.with_remainder:
         return value
-    for monomial, coefficient in value.terms.items():
-        for atom in monomial:
-            if isinstance(atom, Remainder):
-                partner = atom.value // atom.divisor
-                rest = list(monomial)
-                rest.remove(atom)
-                scaled = partner * atom.divisor * Index({tuple(rest): coefficient}) if partner.terms else ZERO
-                if scaled.terms and all(value.terms.get(m) == c for m, c in scaled.terms.items()):
-                    whole = atom.value * Index({tuple(rest): coefficient})
-                    return value - scaled - Index({monomial: coefficient}) + whole
-                found = _quotient_for(value, atom, tuple(rest), coefficient)
-                if found is not None:
-                    quotient, scaled = found
-                    whole = quotient.value * Index({tuple(rest): coefficient})
-                    return value - scaled - Index({monomial: coefficient}) + whole
-    return value
+    terms, changed = dict(value.terms), False
+    for monomial in value.terms:
+        for atom in monomial if monomial in terms else ():
+            found = _whole(terms, monomial, atom) if isinstance(atom, Remainder) else None
+            if found is not None:
+                del terms[monomial]
+                add_terms(terms, *found)
+                changed = True
+                break
+    return _recombined(Index(terms)) if changed else value
+
+
+def _whole(
+    terms: Mapping[Monomial, int], monomial: Monomial, remainder: Remainder
+) -> tuple[Index, Index] | None:
+    """The terms that make something whole with that of a remainder, and the whole; None if they are not there."""
+    partner, coefficient = remainder.value // remainder.divisor, terms[monomial]
+    others = list(monomial)
+    others.remove(remainder)
+    rest = Index({tuple(others): coefficient})
+    scaled = partner * remainder.divisor * rest if partner.terms else ZERO
+    if scaled.terms and all(terms.get(m) == c for m, c in scaled.terms.items()):
+        return scaled, remainder.value * rest
+    found = _quotient_for(terms, remainder, tuple(others), coefficient)
+    return None if found is None else (found[1], found[0].value * rest)
 
 
 def _quotient_for(
-    value: Index, remainder: Remainder, rest: Monomial, coefficient: int
+    terms: Mapping[Monomial, int], remainder: Remainder, rest: Monomial, coefficient: int
 ) -> tuple[Quotient, Index] | None:
-    """The quotient of a term of `value` that makes something whole with a remainder, and that term: x // d with
+    """The quotient of a term that makes something whole with a remainder, and that term: x // d with
     (x + d*k) % d, which has lost the multiples of d."""
     number = remainder.divisor.constant_value()
     if number is None:
         return None
-    for monomial, scale in value.terms.items():
+    for monomial, scale in terms.items():
         for atom in monomial:
             if isinstance(atom, Quotient) and atom.divisor == remainder.divisor:
                 others = list(monomial)

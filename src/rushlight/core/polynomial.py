@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from .atoms import Atom, Bound, times
@@ -94,6 +95,27 @@ class Polynomial:
         return " + ".join(parts).replace("+ -", "- ")
 
     __repr__ = __str__
+
+
+def common_factor(value: Polynomial, divisor: Polynomial) -> int:
+    """The greatest number that divides every coefficient of `value` and of the divisor."""
+    number = 0
+    for coefficient in (*divisor.terms.values(), *value.terms.values()):
+        number = math.gcd(number, abs(coefficient))
+        if number == 1:
+            break
+    return number
+
+
+def add_terms(terms: dict[Monomial, int], removed: Polynomial, added: Polynomial) -> None:
+    """Subtract the terms of one expression, and add those of another."""
+    for product, sign in ((removed, -1), (added, 1)):
+        for monomial, coefficient in product.terms.items():
+            total = terms.get(monomial, 0) + sign * coefficient
+            if total:
+                terms[monomial] = total
+            else:
+                terms.pop(monomial, None)
 
 
 def product_bounds(monomial: Monomial) -> tuple[Bound, Bound]:

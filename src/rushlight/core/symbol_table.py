@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from .atoms import INFINITY, Atom, Bound, Dim, floor_div
+from .giving_up import go_on
 from .index import Index, Quotient, Remainder, as_index
 from .proofs import always_nonnegative, may_exceed, never_zero
 
@@ -218,6 +219,7 @@ class Symbols:
 
     def _implied(self, index: Index) -> bool:
         """Whether an expression is 0 or more because of what is assumed already."""
+        go_on()
         found, seen = self._followed.get(index, (False, 0))
         if not found and seen < len(self._known):
             found = any(

@@ -141,7 +141,7 @@ def _outside(index: Index, size: int) -> int | None:
         few = (
             range(extent)
             if total <= MOST_POINTS
-            else sorted({0, 1, extent // 2, extent - 1} & {*range(extent)})
+            else sorted({n for n in (0, 1, extent // 2, extent - 1) if 0 <= n < extent})
         )
         choices.append(few)
     for point in _points(choices):

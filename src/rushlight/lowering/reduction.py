@@ -89,6 +89,8 @@ def _declare_truth(name: str, combine: Combine) -> None:
     """any and all, with no, one or several dimensions."""
 
     def fold(self: Lowered, dim: Any, keepdim: bool, out: Spec) -> Lowered:
+        if dim == ():  # no dimension, unlike None and unlike the sums of no dimensions, which are of all
+            return truth(self).cast(out.dtype)
         return folded(truth(self), dim, keepdim, combine, DTYPES["bool"]).cast(out.dtype)
 
     lowering(name)(lambda self, out: fold(self, None, False, out))

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..core.data_sizes import alike, greatest, least
+from ..core.data_sizes import greatest, least, surely_alike
 from ..core.dtypes import int64
 from ..core.index import Index
 from ..core.shapes import Spec, contiguous_strides, numel, wrap_dim, wrap_dims
@@ -116,7 +116,7 @@ def constant_pad(self: Lowered, pad: Sequence[int], value: Any, low: Lowerer, ou
     if 0 in shape or any(size <= 0 for size in sizes):
         return border
     inner = sliced(self, starts, sizes)
-    if alike(sizes, shape):
+    if surely_alike(sizes, shape):
         return inner
     if is_small(shape):
         return _chosen(inner, places, border)
@@ -132,7 +132,7 @@ def _chosen(inner: Lowered, places: Sequence[int], outer: Lowered) -> Lowered:
     def element(index: Indices) -> Expr:
         ops = outer.owner.recorder
         local = [i - start for i, start in zip(index, places, strict=True)]
-        moved = [not alike((n,), (total,)) for n, total in zip(inner.shape, outer.shape, strict=True)]
+        moved = [not surely_alike((n,), (total,)) for n, total in zip(inner.shape, outer.shape, strict=True)]
         safe = [i % n if m else i for i, n, m in zip(local, inner.shape, moved, strict=True)]
         result, border = inner.load(safe), outer.load(index)
         for i, n, m in zip(local, inner.shape, moved, strict=True):

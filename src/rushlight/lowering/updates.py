@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..core.dispatch import execute
+from ..core.dispatch import execute, run_by
 from ..core.dtypes import DType
 from ..core.registry import INTERNAL, Kind, OpDef
 from ..core.schema import parse_schema
@@ -230,5 +230,5 @@ def _new_operator(update: _Update, text: str) -> OpDef | None:
         rule=lambda args: update.spec,
     )
     op.lowering = update.lower
-    op.run = lambda op, args: update.run(args)
+    run_by(op, lambda op, args: update.run(args))
     return op

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.data_sizes import least
+from ..core.data_sizes import least, surely_alike
 from ..core.errors import check
 from ..core.registry import FUNCTION, INTERNAL, define
-from ..core.shapes import Shape, Spec, preserved_strides, suggested_strides
+from ..core.shapes import Shape, Spec, contiguous_strides, preserved_strides, suggested_strides
+from ..core.symbols import is_size
 from ..core.tensor import Tensor
 from .creation import check_representable
 
@@ -30,9 +31,13 @@ def constant_pad_nd(self: Tensor, pad: Shape, value: Any) -> Spec:
         )
         shape[dim] += before + after
     check_representable(value, self.dtype, "constant_pad_nd")
-    if all(n <= 0 for n in pad):
-        return Spec(tuple(shape), self.dtype, preserved_strides(shape, self.strides()))
-    return Spec(tuple(shape), self.dtype, suggested_strides(shape, [(self.shape, self.strides())]))
+    strides = suggested_strides(shape, [(self.shape, self.strides())])
+    # What is contiguous remains so: amounts that change need not say whether all of them are 0.
+    plain = strides is None and any(is_size(n) for n in pad)
+    plain = plain and surely_alike(self.strides(), contiguous_strides(self.shape))
+    if not plain and all(n <= 0 for n in pad):
+        strides = preserved_strides(shape, self.strides())
+    return Spec(tuple(shape), self.dtype, strides)
 
 
 define(

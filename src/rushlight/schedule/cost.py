@@ -55,6 +55,7 @@ TALL = 1 << 16  # elements of a matrix that is read in bands of rows rather than
 MOST_TALL = (
     1 << 22
 )  # and of one that may be read in columns because it was small in the call that was captured
+MOST_ROWS = 1 << 11  # of such a one: each column is a sum of one term after the other, which rounds as often
 BAND = 16  # rows of a band
 NARROW = 256  # columns up to which a matrix is read in bands whoever else reads it,
 HIGH = 1024  # if it has so many rows: its columns would not stay in cache

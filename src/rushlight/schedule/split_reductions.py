@@ -26,6 +26,7 @@ from .cost import (
     HIGH,
     LARGE_PARTS,
     MOST_PARTS,
+    MOST_ROWS,
     MOST_TALL,
     NARROW,
     PART,
@@ -77,11 +78,13 @@ def _keep_short(reduction: Reduction) -> None:
     if reduction.combine not in (Combine.SUM, Combine.PRODUCT):
         return
     if _results(reduction) < FEW_RESULTS:
-        loops, most = reduction.inner, LARGE_PARTS * PART
+        _keep_below(reduction.inner, LARGE_PARTS * PART)
     elif reduction.outer and _reads_rows(reduction):
-        loops, most = (*reduction.outer, *reduction.inner), MOST_TALL
-    else:
-        return
+        _keep_below((*reduction.outer, *reduction.inner), MOST_TALL)
+        _keep_below(reduction.inner, MOST_ROWS)
+
+
+def _keep_below(loops: Sequence[Var], most: int) -> None:
     points: Any = points_of(loops)
     if is_size(points) and not symbols_in(points) & points.symbols.data.keys() and points_hint(loops) < most:
         bool(points < most)
