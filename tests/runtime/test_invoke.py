@@ -50,7 +50,7 @@ compiled = rl.compile(lambda x: x + 1, fullgraph=True)
 x = rl.zeros(3)
 compiled(x)
 native = compiled._fast[0]
-invoke._native.cache_clear()  # as the end of the process does, before it frees callables
+invoke._native.forget()  # as the end of the process does, before it frees callables
 gc.collect()
 print(native(x).tolist())
 """

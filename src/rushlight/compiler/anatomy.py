@@ -194,7 +194,7 @@ class _Dissection:
         assembly = _split_assembly(engine().assembly(self.module.text), llvm)
         wanted = {function for kernel in kernels for function in kernel["functions"]}
         for name in sorted(n for n in wanted if n.startswith(PREFIX)):
-            text = emitted([name], self.planned.target)
+            text = emitted(name, self.planned.target)
             llvm |= _split_llvm(text)
             assembly |= _split_assembly(engine().assembly(text), [name])
         users: dict[str, list[int]] = {name: [] for name in llvm}

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._api.compiler import on_reset
-from ..autograd import hooks
+from ..autograd import hooks, inner
 from ..autograd.profiler import compiling
 from ..capture.captured_call import CapturedCall
 from ..capture.environment import Surroundings, environment_of
@@ -95,7 +95,7 @@ class CompiledFunction:
         )
         self._lock = threading.RLock()
         self._exact: Any = None  # the key of the call that is being compiled, with all of its sizes
-        _functions.add(self)
+        _functions[id(self)] = self
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -204,6 +204,23 @@ class CompiledFunction:
         """The default dtype, determinism or the guard mode, which the short path does not ask, has changed."""
         self._fast = None
         self._at_sizes.forget_native()
+
+    def forget(self) -> None:
+        """Begin anew."""
+        with self._lock:
+            self._forget()
+            for known in (
+                self.specializations,
+                self.reasons,
+                self.eager,
+                self.sizes,
+                self._at_sizes,
+                self._changes,
+                self._unsettled,
+                self._met,
+                self._seen,
+            ):
+                known.clear()
 
     # Compiling.
 
@@ -352,14 +369,19 @@ def _compile_region(function: Callable[..., Any]) -> CompiledFunction:
     return CompiledFunction(function, fullgraph=False, patient=True)
 
 
-_functions: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
+_functions: weakref.WeakValueDictionary[int, CompiledFunction] = weakref.WeakValueDictionary()
+
+
+def _existing() -> list[CompiledFunction]:
+    """Every compiled function that there is, whatever other threads make meanwhile."""
+    return [function for ref in _functions.valuerefs() if (function := ref()) is not None]
 
 
 def compiled_forms() -> list[Specialization]:
     """Every compiled form of every function that there is."""
     return [
         form
-        for function in list(_functions)
+        for function in _existing()
         for known in list(function.specializations.values())
         for form in known
     ]
@@ -367,31 +389,26 @@ def compiled_forms() -> list[Specialization]:
 
 def forget_specializations() -> None:
     """Let every compiled function begin anew."""
-    for function in list(_functions):
+    for function in _existing():
+        function.forget()
+
+
+def _forget_inner() -> None:
+    """Let functions go that nobody asked to compile, and that have results of which others are computed."""
+    for function in _existing():
         with function._lock:
-            function._forget()
-            for known in (
-                function.specializations,
-                function.reasons,
-                function.eager,
-                function.sizes,
-                function._at_sizes,
-                function._changes,
-                function._unsettled,
-                function._met,
-                function._seen,
-            ):
-                known.clear()
+            if any(form.call.inner for forms in function.specializations.values() for form in forms):
+                function.forget()
 
 
 def _forget_all() -> None:
-    for function in list(_functions):
+    for function in _existing():
         function._forget()
 
 
 def _exchange_all() -> None:
     """Programs have clocks from now on, or have none any more."""
-    for function in list(_functions):
+    for function in _existing():
         with function._lock:
             function._forget()
             mine = function.specializations, function._at_sizes
@@ -404,5 +421,6 @@ determinism.on_change(_forget_all)
 redzones.on_change(_forget_all)
 profile.on_change(_exchange_all)
 hooks.on_change(_forget_all)
+inner.on_first(_forget_inner)
 stance.on_change(_forget_all)
 on_reset(forget_specializations)

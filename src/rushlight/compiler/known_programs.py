@@ -24,7 +24,8 @@ def remember(key: str, description: dict[str, Any], library: Library) -> None:
     """Keep a program for this process."""
     _remembered[key] = description, library
     if len(_remembered) > MOST:
-        _remembered.pop(next(iter(_remembered)), None)
+        for oldest in list(_remembered)[:-MOST]:  # other threads may be at it, too
+            _remembered.pop(oldest, None)
 
 
 def recall(key: str | None, bodies: Mapping[str, BodyProgram]) -> tuple[dict[str, Any], Library] | None:

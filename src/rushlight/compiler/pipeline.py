@@ -60,6 +60,7 @@ from .known_programs import admits, recall, remember
 from .linking import DataSizes, describe, link, make_executable
 from .pieces import compile_pieces, with_numbers
 from .program_cache import pack, program_key
+from .usual_routines import prepare_routines_of
 
 # --- a call ----------------------------------------------------------------------------------------
 
@@ -223,9 +224,8 @@ def _compile_bodies(compilation: Compilation) -> Compilation:
 
 
 def _fold(compilation: Compilation) -> Compilation:
-    compilation.folded = None
-    if compilation.keeps and not profile.enabled():
-        compilation.folded = fold(compilation.graph, compilation.keeps[0])
+    kept = compilation.keeps[0] if compilation.keeps and not profile.enabled() else None
+    compilation.folded = None if kept is None else fold(compilation.graph, kept)
     return compilation
 
 
@@ -391,6 +391,7 @@ def compile_captured(
     """As `compile_call`, beside other threads: the collector is left alone."""
     log = log or PassLog()
     programs: Programs = log.run_all(CALL_PASSES, call)
+    prepare_routines_of(programs.forward)
     symbols = call.live.symbols
     forward = _compile_program(programs.forward, symbols, use_cache, log.keep)
     backward = None

@@ -136,7 +136,7 @@ def _tile(p: ProductShape, target: Target, lanes: int) -> tuple[int, int]:
     if p.rows <= FEW_ROWS:
         rows, vectors = p.rows, ONE_ROW_VECTORS if p.rows == 1 or many else FEW_ROWS_VECTORS
     else:
-        tiles = TILES_MANY_REGISTERS if many else TILES
+        tiles = _tiles(target)
 
         def cost(tile: tuple[int, int]) -> float:
             rows, vectors = tile[0], min(tile[1], wide)
@@ -149,6 +149,15 @@ def _tile(p: ProductShape, target: Target, lanes: int) -> tuple[int, int]:
 
         rows, vectors = min(tiles, key=cost)
     return min(rows, p.rows), min(vectors, wide)
+
+
+def _tiles(target: Target) -> dict[tuple[int, int], float]:
+    return TILES_MANY_REGISTERS if target.vector_registers >= MANY_REGISTERS else TILES
+
+
+def usual_tiles(target: Target) -> list[tuple[int, int]]:
+    """Rows and vectors of the tiles of products that are not small, the most frequent first."""
+    return list(_tiles(target))
 
 
 def _computed(p: ProductShape, width: int) -> int:

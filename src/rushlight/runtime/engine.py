@@ -8,7 +8,6 @@ except those given as `imports`.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import threading
 import time
@@ -16,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..core.lazy import LazyModule
+from ..core.once import Once
 from .cache import ObjectCache, default_directory, fingerprint, key_of
 from .target import Target, host, initialize
 
@@ -97,23 +97,29 @@ class Engine:
     ) -> Library:
         """As `build`, for code that this version of the package always makes the same under `name`: where it
         is in the cache, not even its text is made."""
+        return self.link(self.named(name, ir, quick=quick), exports, imports or {})
+
+    def named(self, name: str, ir: Callable[[], str], *, quick: bool = False) -> bytes:
+        """The object code of what `build_named` makes."""
         key = key_of(("named", name, "quick" * quick, fingerprint(), self.identity()))
         code = self.cache.load(key)
         if code is None:
             code = self._compile(ir(), {}, quick)
             self.cache.store(key, code)
-        return self.link(code, exports, imports or {})
+        return code
 
     def compile(self, ir: str, *, quick: bool = False) -> tuple[bytes, dict[str, float]]:
         """The object code of `ir`, and the time of each step."""
         seconds: dict[str, float] = {}
         return self._compile(ir, seconds, quick), seconds
 
-    def link(self, code: bytes, exports: Sequence[str], imports: Mapping[str, int]) -> Library:
-        """Object code from `compile`, in this process or another like it, made callable."""
+    def link(
+        self, code: bytes, exports: Sequence[str], imports: Mapping[str, int], others: Sequence[bytes] = ()
+    ) -> Library:
+        """Object code from `compile`, in this process or another like it, made callable, and `others` with it."""
         seconds: dict[str, float] = {}
         start = time.perf_counter()
-        library = self._link(code, exports, imports, seconds)
+        library = self._link(code, exports, imports, seconds, others)
         seconds["link"] = time.perf_counter() - start
         return library
 
@@ -163,10 +169,17 @@ class Engine:
             return text
 
     def _link(
-        self, code: bytes, exports: Sequence[str], imports: Mapping[str, int], seconds: dict[str, float]
+        self,
+        code: bytes,
+        exports: Sequence[str],
+        imports: Mapping[str, int],
+        seconds: dict[str, float],
+        others: Sequence[bytes] = (),
     ) -> Library:
         with _lock:
             builder = llvm.JITLibraryBuilder().add_object_img(code)
+            for other in others:
+                builder.add_object_img(other)
             for name in exports:
                 builder.export_symbol(name)
             for name, address in imports.items():
@@ -185,7 +198,7 @@ def _target_machine(target: Target, optimize: int = 3) -> Any:
     )
 
 
-@functools.cache
+@Once
 def engine() -> Engine:
     """The process's engine, with the user's object cache."""
     return Engine(ObjectCache(default_directory()))

@@ -24,7 +24,6 @@ time; a call that finds it taken is refused. Long work releases the interpreter 
 from __future__ import annotations
 
 import ctypes
-import functools
 import math
 import sys
 import sysconfig
@@ -59,6 +58,7 @@ from ..codegen.llvm.python_objects import (
 )
 from ..core.dispatch import AMBIENT
 from ..core.modes import MODES
+from ..core.once import Once
 from ..core.storage import Storage
 from ..core.tensor import AUTOGRAD, PROFILED, Tensor
 from .engine import Library, engine
@@ -399,7 +399,7 @@ def _numpy_functions() -> dict[str, int]:
     return {"array_new": table[NEW_FROM_DESCR] or 0, "array_set_base": table[SET_BASE_OBJECT] or 0}
 
 
-@functools.cache
+@Once
 def available() -> bool:
     """Whether the interpreter and NumPy are laid out as this module expects."""
     if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
@@ -468,7 +468,7 @@ def prepare() -> None:
         _native()
 
 
-@functools.cache
+@Once
 def _native() -> _Native:
     native = _Native()
     # Callables look at their definition when they are freed, and some are freed after all modules: it stays.

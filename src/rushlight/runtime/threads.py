@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-import functools
 import os
 import sys
 import threading
 
 from ..codegen.llvm.thread_pool import FUTEX, FUTEX_WAKE_PRIVATE, PoolState, emit_thread_pool
 from ..core.errors import check
+from ..core.once import Once
 from .engine import Library, engine
 
 SPIN_ITERATIONS = 4000
@@ -100,7 +100,7 @@ def _libc_symbols() -> dict[str, int]:
     return {"syscall": ctypes.cast(function, ctypes.c_void_p).value or 0}
 
 
-@functools.cache
+@Once
 def pool() -> ThreadPool:
     """The process's pool, as large as the machine or as RUSHLIGHT_NUM_THREADS says."""
     check(sys.platform == "linux", "the thread pool needs Linux", NotImplementedError)

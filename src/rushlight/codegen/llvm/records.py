@@ -69,7 +69,7 @@ class Records:
     def record(self, words: Sequence[Word]) -> int:
         """Add a record; gives its place."""
         at = len(self._words)
-        self._words.extend(f"i64 {word}" for word in words)
+        self._words.extend(map(str, words))
         return at
 
     def word(self, at: int | None) -> Word:
@@ -107,7 +107,7 @@ class Records:
             kind = ir.ArrayType(ir.IntType(64), len(self._words))
             table = ir.GlobalVariable(self.module, kind, NAME)
             table.linkage, table.global_constant = "internal", True
-            table.initializer = literal(kind, f"[{', '.join(self._words)}]")
+            table.initializer = literal(kind, f"[i64 {', i64 '.join(self._words)}]")
 
 
 class Reader:

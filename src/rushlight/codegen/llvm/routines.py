@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from ...core.lazy import LazyModule
+from ...eager.worker import submit
 from ...runtime.engine import Library, engine
 from ...runtime.target import Target
 from .emitter import Emitter
@@ -80,6 +81,11 @@ def routine_imports(module: Any, target: Target) -> dict[str, int]:
     return {name: _addresses[name] for name in names}
 
 
+def prepare_routine(target: Target, kind: str, *details: Any) -> None:
+    """Compile a routine in the background, or load it, which programs to come are likely to call."""
+    submit(partial(_compile_missing, [_named(target, kind, *details)], target))
+
+
 def begin_routines(module: Any, target: Target) -> None:
     """Compile the routines that `module` declares on another thread, while this one goes on: LLVM needs no
     Python. `routine_imports` waits for them, and raises what kept them from being compiled."""
@@ -93,32 +99,37 @@ def _declared_in(module: Any) -> list[str]:
 
 
 def _compile_missing(names: Sequence[str], target: Target) -> None:
+    """Each in a module of its own: a program that calls others beside it finds it on disk all the same."""
     with _lock:
         missing = [name for name in names if name not in _addresses]
-        quick = [name for name in missing if _bodies[name.split(".")[2]][2]]
-        others = [name for name in missing if name not in quick]
-        for together in (others, *([name] for name in quick)):  # one that is quick may be cached on its own
-            if not together:
-                continue
-            library = engine().build_named(
-                "routines " + " ".join(together),
-                partial(emitted, together, target),
-                together,
-                quick=together is not others,
-            )
-            _libraries.append(library)
-            _addresses.update((name, library.addresses[name]) for name in together)
+        if not missing:
+            return
+        codes = [
+            engine().named(_title(name), partial(emitted, name, target), quick=_is_quick(name))
+            for name in missing
+        ]
+        library = engine().link(codes[0], missing, {}, codes[1:])
+        _libraries.append(library)
+        _addresses.update(library.addresses)
 
 
-def emitted(names: Sequence[str], target: Target) -> str:
-    """The text of a module that defines routines."""
+def _is_quick(name: str) -> bool:
+    return _bodies[name.split(".")[2]][2]
+
+
+def _title(name: str) -> str:
+    """What the object code of a routine is called in the cache."""
+    return f"routine {name}"
+
+
+def emitted(name: str, target: Target) -> str:
+    """The text of a module that defines a routine."""
     module = ir.Module("rushlight_routines")
-    for name in names:
-        _, _, kind, *details = name.split(".")
-        function = declared(module, target, kind, *details)
-        function.attributes.add("nounwind")
-        e = Emitter(ir.IRBuilder(function.append_basic_block("entry")), target)
-        arguments, body, _ = _bodies[kind]
-        body(e, arguments.of(function.args), *[int(d) if d.isdigit() else d for d in details])
-        e.builder.ret_void()
+    _, _, kind, *details = name.split(".")
+    function = declared(module, target, kind, *details)
+    function.attributes.add("nounwind")
+    e = Emitter(ir.IRBuilder(function.append_basic_block("entry")), target)
+    arguments, body, _ = _bodies[kind]
+    body(e, arguments.of(function.args), *[int(d) if d.isdigit() else d for d in details])
+    e.builder.ret_void()
     return str(module)

@@ -85,7 +85,8 @@ class Struct:
 
     def values(self) -> list[Any]:
         """The values in the order of the fields."""
-        return [getattr(self, name) for name in self.FIELDS]
+        own = self.__dict__
+        return [own[name] for name in self.FIELDS]
 
     def changed(self, **values: Any) -> Self:
         """With other values for some fields."""

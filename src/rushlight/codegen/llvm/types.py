@@ -14,6 +14,7 @@ ir = LazyModule("llvmlite.ir")
 
 _FLOAT_BITS = {"half": 16, "float": 32, "double": 64}
 MANTISSA_BITS = {16: 10, 32: 23, 64: 52}
+_vectors: dict[tuple[str, int], Any] = {}
 EXPONENT_BIAS = {16: 15, 32: 127, 64: 1023}
 
 
@@ -27,7 +28,13 @@ def element_of(kind: Any) -> Any:
 
 def vector(element: Any, lanes: int) -> Any:
     """The type of `lanes` values of `element`."""
-    return element if lanes == 1 else ir.VectorType(element, lanes)
+    if lanes == 1:
+        return element
+    key = (str(element), lanes)
+    found = _vectors.get(key)
+    if found is None:  # one of each, which remembers its text
+        found = _vectors[key] = ir.VectorType(element, lanes)
+    return found
 
 
 def like(kind: Any, element: Any) -> Any:
