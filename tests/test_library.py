@@ -383,3 +383,34 @@ def test_registrations_that_are_refused() -> None:
         api.register_derivative(same, x=lambda grad: grad, lib=library)
         with pytest.raises(refused):
             api.register_autograd("tests_rules::strict", lambda ctx, grad: grad)
+
+
+def test_own_kernels_stay_when_those_in_force_change() -> None:
+    """Operators forgot the functions that alone run them when the default dtype, or the mode of eager kernels,
+    changed."""
+    own, aten = rushlight.library.Library("kept", "DEF"), rushlight.library.Library("aten", "IMPL")
+    own.define("twice(Tensor x) -> Tensor")
+    own.impl("twice", lambda x: x * 2, "CPU")
+    aten.impl("sin", lambda x: x + 100, "CPU")
+
+    @rushlight.library.custom_op("kept::thrice", mutates_args=())
+    def thrice(x: rushlight.Tensor) -> rushlight.Tensor:
+        return x * 3
+
+    def results() -> list[float]:
+        x = rushlight.ones(())
+        return [f(x).item() for f in (rushlight.ops.kept.twice, thrice, rushlight.sin)]
+
+    try:
+        assert results() == [2, 3, 101]
+        rushlight.set_default_dtype(rushlight.float64)
+        rushlight.set_default_dtype(rushlight.float32)
+        assert results() == [2, 3, 101]
+        for mode in ("native", "reference"):
+            with rushlight.eager.use(mode):
+                assert results() == [2, 3, 101]
+    finally:
+        rushlight.set_default_dtype(rushlight.float32)
+        aten._destroy()
+        own._destroy()
+    assert rushlight.sin(rushlight.zeros(())).item() == 0

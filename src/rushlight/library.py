@@ -29,7 +29,7 @@ from ._library.stages import (
 )
 from .core import declare_pointwise
 from .core.aten import NOT_LOADED, OpOverload, OpOverloadPacket, Tag, find, namespace
-from .core.dispatch import OVERRIDDEN
+from .core.dispatch import OVERRIDDEN, run_by
 from .core.errors import check
 from .core.lazy import LazyModule
 from .core.promotion import Promotion
@@ -244,17 +244,17 @@ class Library:
             f"impl: an operator of the package can be given another kernel at the key CPU, not {key}",
             NotImplementedError,
         )
-        former = op.run
+        former = op.own_run
 
         def run(op: Any, args: Any) -> Any:
             positional, keywords = as_called(op.schema, args)
             return fn(*positional, **keywords)
 
         def undo() -> None:
-            op.run = former
+            run_by(op, former)
             OVERRIDDEN.remove(op)
 
-        op.run = run
+        run_by(op, run)
         OVERRIDDEN.append(op)
         self._undo.append(undo)
 

@@ -11,6 +11,10 @@ from pathlib import Path
 
 import pytest
 
+import rushlight as rl
+from rushlight.core.registry import REGISTRY
+from rushlight.eager import calls
+
 BUSY = """
     import os, sys, time
     import rushlight as rl
@@ -114,6 +118,199 @@ def test_threads_while_kernels_are_made(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
 
 
+LONG = """
+    from rushlight.core.giving_up import go_on
+    counted = []
+    def long():
+        counted.append(len(counted))
+        end = time.monotonic() + 100
+        while time.monotonic() < end and "enough" not in counted:
+            go_on()
+    worker.submit(long)
+    while not counted:
+        time.sleep(0.001)
+    began = time.monotonic()
+"""
+
+
+def test_the_end_of_a_process_gives_up_what_takes_long(tmp_path: Path) -> None:
+    """It waited for minutes, until a kernel of pooling was compiled."""
+    program = """
+    import atexit
+    atexit.unregister(worker._stop)
+    atexit.register(lambda: print(time.monotonic() - began < 50))
+    atexit.register(worker._stop)  # runs first
+    """
+    done = run(textwrap.dedent(LONG) + textwrap.dedent(program), tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_begins_what_takes_long_anew(tmp_path: Path) -> None:
+    program = """
+    child = os.fork()
+    assert time.monotonic() - began < 50
+    if child == 0:
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    while len(counted) < 2:
+        time.sleep(0.001)
+    counted.append("enough")
+    assert worker.wait(200)
+    print(counted)
+    """
+    done = run(textwrap.dedent(LONG) + textwrap.dedent(program), tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[0, 1, 'enough']\n", "")
+
+
+def test_a_kernel_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
+    done = run(
+        """
+        worker.LONGEST = 0.0
+        work()
+        assert worker.wait(200)
+        kinds = [kind for c in calls._calls.values() for kind in c.kinds.values()]
+        print(any(kind.refused for kind in kinds), any(kind.kernels for kind in kinds))
+        work()
+        """,
+        tmp_path,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True False\n", "")
+
+
+def test_code_that_is_too_long_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pooling to many places is a slice for each of them, and took minutes to compile."""
+    monkeypatch.setattr("rushlight.eager.kernels.MOST_NODES", 0)
+    monkeypatch.setattr("rushlight.eager.kernels._stored", lambda op, form, given: None)
+    calls.forget()
+    x = rl.linspace(0, 1, 30)
+    with rl.eager.use("reference"):
+        expected = x.acosh()
+    with rl.eager.use("native"):
+        rl.testing.assert_close(x.acosh(), expected, rtol=0, atol=0, equal_nan=True)
+        assert [kind.refused for kind in calls._calls[REGISTRY["acosh"]].kinds.values()] == [True]
+    calls.forget()
+
+
+def test_ranks_of_a_job_run_the_same_kernels() -> None:
+    distributed = rl.distributed
+    with rl.eager.use("auto"):
+        distributed.init_process_group("fake", world_size=2, rank=1)
+        try:
+            assert rl.eager.get() == "reference"
+            with rl.eager.use("native"):
+                assert rl.eager.get() == "native"
+        finally:
+            distributed.destroy_process_group()
+        assert rl.eager.get() == "auto"
+
+
+def test_no_kernel_arrives_while_derivatives_are_checked() -> None:
+    """They are compared bit by bit: one that arrived between two calls looked like a random result."""
+    seen = []
+
+    def function(x: rl.Tensor) -> rl.Tensor:
+        seen.append(rl.eager.get())
+        return x.sin()
+
+    with rl.eager.use("auto"):
+        x = rl.ones(3, dtype=rl.float64, requires_grad=True)
+        assert rl.autograd.gradcheck(function, x)
+        assert rl.autograd.gradgradcheck(function, x)
+        assert rl.eager.get() == "auto"
+    assert set(seen) == {"reference"}
+
+
+def test_nothing_of_the_process_changes_while_kernels_are_made(tmp_path: Path) -> None:
+    """Captures put functions of their own in the place of `print`, clocks and `math`, for all threads to see."""
+    done = run(
+        """
+        import builtins, gc, math, random
+        import numpy as np
+        clock, finish = time.perf_counter, time.perf_counter() + 200
+        def present():
+            names = {f"{m.__name__}.{n}": id(v) for m in (builtins, math, time) for n, v in vars(m).items()}
+            names |= {f"sys.{n}": id(getattr(sys, n)) for n in ("stdin", "stdout", "stderr", "excepthook")}
+            return names | {
+                "collector": (gc.isenabled(), gc.get_threshold()),
+                "recursion": sys.getrecursionlimit(),
+                "trace": (sys.gettrace(), sys.getprofile()),
+                "environment": dict(os.environ),
+                "errors of NumPy": np.geterr(),
+                "random": (random.getstate(), np.random.get_state()[1].tolist(), rl.get_rng_state().tolist()),
+                "default": (rl.get_default_dtype(), rl.is_grad_enabled()),
+            }
+        before, seen, done = present(), set(), False
+        while not done and clock() < finish:
+            work()
+            done = sum(len(c.natives) for c in calls._calls.values()) >= 6
+            now = present()
+            seen |= {name for name in now if now[name] != before.get(name)}
+        for name in sorted(seen):
+            print(name)
+        print("looked", done)
+        """,
+        tmp_path,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "looked True\n", "")
+
+
+def test_tables_that_threads_share(tmp_path: Path) -> None:
+    """While kernels are made, other threads compile, define operators, and have all kernels forgotten."""
+    done = run(
+        """
+        import threading
+        from rushlight.compiler import known_programs
+        known_programs.MOST = 4  # so that programs are dropped all the time
+        sys.setswitchinterval(1e-5)
+        wrong, finish = [], time.monotonic() + 20
+        refuse = calls.CallKind.refuse
+        def noted(kind, op, error):
+            if type(error).__name__ != "Unsuitable":
+                wrong.append((op.name, repr(error)))
+            refuse(kind, op, error)
+        calls.CallKind.refuse = noted
+        def repeat(function):
+            def loop():
+                number = 0
+                try:
+                    while time.monotonic() < finish:
+                        function(number)
+                        number += 1
+                except Exception as error:
+                    wrong.append((function.__name__, repr(error)))
+            return threading.Thread(target=loop)
+        def call(number):
+            y = rl.ones(3 + number % 40, 5)
+            assert rl.equal(y * 2.0 + number, y + y + number)
+            assert y.sum(0).tolist() == [3.0 + number % 40] * 5
+            work()
+        def compile(number):
+            assert rl.compile(lambda x: x * number - 1)(rl.ones(4)).tolist() == [number - 1.0] * 4
+        library = rl.library.Library("shared", "DEF")
+        def define(number):
+            library.define(f"twice{number}(Tensor x) -> Tensor")
+            library.impl(f"twice{number}", lambda x: x * 2, "CPU")
+            assert getattr(rl.ops.shared, f"twice{number}")(rl.ones(2)).tolist() == [2.0, 2.0]
+            time.sleep(0.01)
+        def forget(number):
+            calls.forget()
+            assert rl.compiler.reset() is None
+            time.sleep(0.3)
+        threads = [repeat(f) for f in (call, call, compile, define, forget)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert worker.wait(200)
+        for line in wrong:
+            print(line)
+        """,
+        tmp_path,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_fork_while_a_step_is_compiled(tmp_path: Path) -> None:
     """The programs of an optimizer come in the background; a child makes its own, with the same steps."""
@@ -160,7 +357,7 @@ print(rl.eager.get(), sum(len(c.natives) for c in calls._calls.values()))
         ("reference", "reference 0\n"),
         ("native", "native 1\n"),
         ("auto", "auto 0\n"),
-        ("", "reference 0\n"),
+        ("", "auto 0\n"),
     ):
         done = subprocess.run(
             [sys.executable, "-c", program],

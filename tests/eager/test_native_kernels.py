@@ -137,11 +137,12 @@ def test_numbers_are_inputs(number: Any) -> None:
 
 
 def test_a_kernel_serves_other_sizes_and_numbers() -> None:
+    """Of tensors that are not small: arithmetic on small ones is native from end to end, without a kernel."""
     op = REGISTRY["mul.Scalar"]
-    x = rl.randn(5, 8)
+    x = rl.randn(150, 200)
     x * 0.25
     kinds = len(calls._calls[op].kinds)
-    for shape in ((3, 3), (7,), (2, 3, 4), (1, 9)):
+    for shape in ((130, 130), (20_000,), (20, 30, 40), (1, 30_000)):
         y = rl.randn(shape)
         check_same(lambda y=y: y * 0.75)
     assert len(calls._calls[op].kinds) == kinds
@@ -175,6 +176,10 @@ EXACT_ROWS: dict[str, Callable[[Any], Any]] = {
     "flip": lambda x: x.flip(0),
     "clone": lambda x: x.t().clone(memory_format=rl.contiguous_format),
     "masked_fill": lambda x: x.masked_fill(x > 0, 2.0),
+    "any": lambda x: x.gt(1).any(1),
+    "any of no dimensions": lambda x: x.gt(1).any(dim=()),
+    "all of no dimensions": lambda x: x.gt(-1).all(dim=(), keepdim=True),
+    "std of large numbers": lambda x: x.mul(1e30).std(1),
 }
 
 
@@ -377,8 +382,22 @@ def test_kernels_come_from_disk(function: Callable[[Any], Any], monkeypatch: pyt
         raise AssertionError("captured again")
 
     calls.forget()
-    monkeypatch.setattr("rushlight.eager.kernels.capture_call", no_capture)
+    monkeypatch.setattr("rushlight.eager.kernels.capture_own", no_capture)
     found = function(x)
     assert all(c.natives for c in calls._calls.values() if c.kinds)
     for mine, theirs in zip(*(r if isinstance(r, tuple) else (r,) for r in (found, expected)), strict=True):
         assert bits(mine) == bits(theirs)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dim"),
+    [((100_000, 3), 0), ((1 << 20, 2), 0), ((3000, 300), 0), ((3, 100_000), 1), ((100_000,), 0)],
+    ids=str,
+)
+def test_long_sums_keep_their_digits(shape: tuple[int, ...], dim: int) -> None:
+    """A kernel that was compiled for few rows added a million of them one by one."""
+    array = np.random.default_rng(0).random(shape, np.float32)
+    for size in ((40, 20), shape):  # the first kernel serves no long sums
+        some = array[tuple(slice(n) for n in size[: len(shape)])].copy()
+        found = rl.from_numpy(some).sum(dim).numpy()
+        np.testing.assert_allclose(found, some.sum(dim, dtype=np.float64), rtol=1e-6)

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..core.aten import OpOverload, Tag, calls_overloads, forget, know, namespace
-from ..core.dispatch import AMBIENT, Arguments, call, tensors_in
+from ..core.dispatch import AMBIENT, Arguments, call, run_by, tensors_in
 from ..core.errors import RegistrationError, check
 from ..core.modes import MODES
 from ..core.mutation import assign, check_target
@@ -84,7 +84,7 @@ class Custom:
 
     def __init__(self, schema: Schema, tags: tuple[Tag, ...] = (), owner: Any = None) -> None:
         self.op = OpDef(schema, Kind.STRUCTURAL, "library", api=Api.NONE, rule=self._specs)
-        self.op.run = lambda op, args: self._below_autograd(args)
+        run_by(self.op, lambda op, args: self._below_autograd(args))
         self.kernels: dict[str, Callable[..., Any]] = {}
         self.fake: Callable[..., Any] | None = None
         self.fake_source = ""
@@ -311,7 +311,7 @@ class Custom:
                 (*schema.returns, *extra),
             )
             op = OpDef(made, Kind.STRUCTURAL, "library", api=Api.NONE, rule=self._functional_specs)
-            op.run = lambda op, args: self._run_functional(args)
+            run_by(op, lambda op, args: self._run_functional(args))
             self._functional = op
         return self._functional
 

@@ -13,6 +13,7 @@ from ..core.errors import check, warn_once
 from ..core.nested_base import NestedBase
 from ..core.tensor import META_DEVICE, Tensor
 from ..core.tokens import Size
+from . import inner
 from .edges import edge_of
 from .engine import Run
 from .tape import AccumulateGrad, Edge, Node
@@ -100,9 +101,12 @@ def _input_edges(inputs: tuple[Any, ...]) -> list[Edge]:
     edges = []
     for tensor in inputs:
         edge = _edge(tensor)
-        check(edge is not None, "One of the differentiated Tensors does not require grad")
+        if edge is None:
+            raise RuntimeError("One of the differentiated Tensors does not require grad")
+        if not isinstance(edge[0], AccumulateGrad):
+            inner.ask(*edge)
         edges.append(edge)
-    return edges  # type: ignore[return-value]
+    return edges
 
 
 def grad(

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.steadiness import steady
 from ..core.tensor import Tensor
 from .api import grad
 from .derivative_check import DerivativeCheck, GradcheckError
@@ -27,6 +28,7 @@ __all__ = [
 ]
 
 
+@steady()
 def gradcheck(
     func: Callable[..., Any],
     inputs: Any,
@@ -91,6 +93,7 @@ def gradcheck(
     return True
 
 
+@steady()
 def gradgradcheck(
     func: Callable[..., Any],
     inputs: Any,

@@ -18,12 +18,16 @@ from typing import Any
 
 from ..core.dispatch import AMBIENT, Arguments, below_profiler, install_layer
 from ..core.errors import check
+from ..core.missing import missing_class
 from ..core.modes import MODES
 from ..core.registry import Kind, OpDef
 from ..core.tensor import META, PROFILED, TRACED, Tensor
 from .profiler_util import EventList, FunctionEvent, FunctionEventAvg
 
 __all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "profile", "record_function"]
+
+_WHY = "ranges are for profilers of other devices; profile() records what runs"
+emit_itt, emit_nvtx = (missing_class("autograd.profiler", name, _WHY) for name in ("emit_itt", "emit_nvtx"))
 
 
 def kineto_available() -> bool:

@@ -122,6 +122,9 @@ class Node:
         """Whether gradients this node returns are tensors of its own making, held by nobody else."""
         return False
 
+    def show(self, output: int) -> None:
+        """The program asks for the gradient of an output; an error if it would not be the whole one."""
+
     # What users see.
 
     @property

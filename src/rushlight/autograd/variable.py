@@ -11,6 +11,7 @@ from ..core.dispatch import AMBIENT, run_name
 from ..core.errors import check
 from ..core.modes import MODES, refuse_in_transform
 from ..core.tensor import Tensor, tensor_method
+from . import inner
 from .api import backward as run_backward
 from .edges import current_node
 from .hooks import TensorHooks
@@ -66,6 +67,7 @@ def retain_grad(self: Tensor) -> None:
     node = current_node(self)
     if node is None or self._retains:
         return
+    inner.ask(node, self._output_nr)
     reference = weakref.ref(self)
 
     def keep(grad: Tensor) -> None:
@@ -85,6 +87,7 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> RemovableHandl
     node = current_node(self)
     if node is None:
         return add_hook(_leaf_hooks(self).grad, hook)
+    inner.ask(node, self._output_nr)
     hooks = node._hook_set().tensor.setdefault(self._output_nr, HookDict())
     return add_hook(hooks, hook)
 

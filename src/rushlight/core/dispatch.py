@@ -144,20 +144,44 @@ def execute(op: OpDef, args: Arguments, keys: int | None = None) -> Any:
             return _run_sparse(op, args)
         if keys & META and op.kind is not Kind.COMPOSITE:
             return _run_meta(op, args)
-    run = op.run
-    if run is None:
-        run = op.run = _runner_of(op)
-    return run(op, args)
+    return (op.run or _keep_runner(op))(op, args)
 
 
 def _runner_of(op: OpDef) -> Callable[[OpDef, Arguments], Any]:
-    """What runs `op` on data: native kernels where there are such, else the kind's own way."""
+    """What runs `op` on data: its own function, else native kernels where there are such, else the kind's way."""
+    if op.own_run is not None:
+        return op.own_run
     run, layer = _runners[op.kind], _layers.get("eager")
     return run if layer is None else layer(op, run)
 
 
+def run_by(op: OpDef, run: Callable[[OpDef, Arguments], Any] | None) -> None:
+    """Run `op` on data by this function alone, whichever kernels are in force; None: as its kind is run."""
+    op.own_run = op.run = run
+
+
+_choices = 0  # of runners that were taken back
+
+
+def _keep_runner(op: OpDef) -> Callable[[OpDef, Arguments], Any]:
+    before = _choices
+    run = op.run = _runner_of(op)
+    if _choices != before:  # another thread had them forgotten meanwhile, perhaps before this one was there
+        op.run = None
+    return run
+
+
+def forget_runner(op: OpDef) -> None:
+    """Let an operator look for its runner again."""
+    global _choices
+    _choices += 1
+    op.run = None
+
+
 def forget_runners() -> None:
     """Let every operator look for its runner again."""
+    global _choices
+    _choices += 1
     for op in itertools.chain(REGISTRY, LIBRARY):
         op.run = None
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..logs import logger, wanted
+from .giving_up import go_on
 from .modes import MODES
 
 
@@ -54,6 +55,7 @@ class PassLog:
 
     def timed(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
         """Time something that is not a pass."""
+        go_on()
         start = time.perf_counter()
         result = function(*args)
         end = time.perf_counter()

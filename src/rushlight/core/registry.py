@@ -122,6 +122,7 @@ class OpDef:
         "name",
         "namespace",
         "operands",
+        "own_run",
         "parameters",
         "plans",
         "promote",
@@ -201,6 +202,7 @@ class OpDef:
         self.declared: dict[str, str] = {}
         # eager execution, set by dispatch on first use
         self.run: Callable[[OpDef, tuple[Any, ...]], Any] | None = None
+        self.own_run: Any = None  # what alone runs it on data, set by dispatch.run_by
         self.plans: dict[Any, Any] = {}  # of pointwise ones by dtypes, of views by geometries
 
     def _read(self, schema: Schema) -> None:
@@ -276,7 +278,8 @@ class Registry:
         return name in self.ops
 
     def __iter__(self) -> Iterator[OpDef]:
-        return iter(self.ops.values())
+        """Those that there are now: a library may define others meanwhile, on another thread."""
+        return iter(list(self.ops.values()))
 
     def __len__(self) -> int:
         return len(self.ops)

@@ -10,6 +10,7 @@ from typing import Any
 from ..comm import group as comm_groups
 from ..comm import mpi, pending
 from ..comm.group import DEFAULT_TIMEOUT, ProcessGroup, register, registered, unregister
+from ..core.steadiness import hold
 
 __all__ = [
     "Backend",
@@ -166,6 +167,8 @@ def _use_world(made: ProcessGroup, timeout: timedelta | None) -> None:
     made.group_desc, made.timeout = "default_pg", timeout or DEFAULT_TIMEOUT
     _made = 1
     GroupMember.WORLD = group.WORLD = register(made)
+    if made.size() > 1:
+        hold(True)
 
 
 def destroy_process_group(group: Any = None) -> None:
@@ -183,6 +186,8 @@ def destroy_process_group(group: Any = None) -> None:
 
 
 def _forget() -> None:
+    if world().size() > 1:
+        hold(False)
     GroupMember.WORLD = group.WORLD = None
 
 

@@ -1,8 +1,8 @@
 """Native kernels for operators outside of compiled functions.
 
-    RUSHLIGHT_EAGER=auto        native kernels when they are there, NumPy's until then
+    RUSHLIGHT_EAGER=auto        native kernels when they are there, NumPy's until then (the default)
     RUSHLIGHT_EAGER=native      every call waits for its kernel: results do not depend on when that arrives
-    RUSHLIGHT_EAGER=reference   NumPy's kernels alone (the default, while native ones are new)
+    RUSHLIGHT_EAGER=reference   NumPy's kernels alone
 
 `rushlight.eager.use("native")` says the same for what follows, or as a context manager for what is inside.
 """

@@ -14,8 +14,9 @@ from typing import Any
 
 from ..core.determinism import DETERMINISM
 from ..core.determinism import on_change as on_determinism
-from ..core.dispatch import AMBIENT, Arguments, forget_runners, install_layer
+from ..core.dispatch import AMBIENT, Arguments, forget_runner, forget_runners, install_layer
 from ..core.dtypes import on_default_change
+from ..core.giving_up import GivenUp
 from ..core.lazy import LazyModule
 from ..core.modes import MODES
 from ..core.registry import Kind, OpDef
@@ -47,7 +48,7 @@ class CallKind:
     __slots__ = ("generation", "kernels", "looked", "queued", "refused", "seconds")
 
     def __init__(self) -> None:
-        self.kernels: list[Any] = []
+        self.kernels: dict[int, Any] = {}  # by stage; other threads may add to them at any time
         self.seconds = 0.0  # that NumPy took
         self.queued = False
         self.refused = False  # there is no kernel
@@ -59,9 +60,13 @@ class CallKind:
         try:
             served = False
             while not served and len(self.kernels) < MOST_KERNELS:
-                kernel = kernels.compile_form(op, form, len(self.kernels))
+                stage = len(self.kernels)
+                kernel = self.kernels.setdefault(stage, kernels.compile_form(op, form, stage))
                 served = kernel.serves(form) or form.fixed
-                self.kernels.append(kernel)
+        except GivenUp as reason:
+            if reason.again:
+                raise
+            self.refuse(op, reason)
         except Exception as error:
             self.refuse(op, error)
         self.queued, self.seconds = False, 0.0
@@ -73,10 +78,11 @@ class CallKind:
         self.looked = True
         try:
             while len(self.kernels) < MOST_KERNELS:
-                kernel = _stored(op, form, len(self.kernels))
+                stage = len(self.kernels)
+                kernel = _stored(op, form, stage)
                 if kernel is None:
                     return
-                self.kernels.append(kernel)
+                kernel = self.kernels.setdefault(stage, kernel)
                 if kernel.serves(form) or form.fixed:
                     return
         except Exception as error:
@@ -89,7 +95,7 @@ class CallKind:
     def bind(self, op: OpDef, form: Form, arrays: list[Any]) -> Any:
         """A kernel bound to the sizes of a form, if there is one that serves them."""
         try:
-            for kernel in self.kernels:  # in order, whichever call asked for them
+            for _, kernel in sorted(self.kernels.items()):  # in order, whichever call asked for them
                 bound = kernel.bind(form, arrays)
                 if bound is not None:
                     return bound
@@ -114,12 +120,13 @@ class OperatorCalls:
         )
         # what the body of a composite does may be seen by others
         asked = _below_everything if op.kind is Kind.COMPOSITE else None
-        self.run = write_runner(op, reference, self.natives, self.meet, asked)
+        self.run: Runner = write_runner(op, reference, self.natives, self.meet, asked)
 
     def meet(self, args: Arguments, key: Any, arrays: list[Any]) -> Any:
         """Run a call whose signature has no native callable, or one that refused it."""
-        op, met = self.op, key in self.known
-        if (met and self.known[key] is None) or not 0 < len(arrays) <= MOST_TENSORS or key in self.natives:
+        op, known = self.op, self.known.get(key, _UNKNOWN)
+        met = known is not _UNKNOWN
+        if known is None or not 0 < len(arrays) <= MOST_TENSORS or key in self.natives:
             return self.reference(op, args)
         form = form_of(op, args, self.live)
         if form is None:
@@ -159,7 +166,8 @@ class OperatorCalls:
     def _give_up(self) -> None:
         """Look no longer at the calls of an operator that has no kernel for any kind of them."""
         if len(self.kinds) >= MOST_REFUSED and all(kind.refused for kind in self.kinds.values()):
-            self.op.run = self.reference
+            self.run = self.reference
+            forget_runner(self.op)
 
     def _alone(self, key: Any, args: Arguments) -> Any:
         self._remember(key, None)
@@ -176,6 +184,7 @@ class OperatorCalls:
             worker.submit(lambda: kind.compile(self.op, form))
 
 
+_UNKNOWN: Any = object()  # a signature that was not met
 _stored: Callable[[OpDef, Form, int], Any] | None = None  # finds kernels on disk, once the compiler is there
 _spent = 0.0  # seconds of NumPy's time before that
 
@@ -222,8 +231,18 @@ def seconds_on_numpy() -> float:
     return sum(kind.seconds for kind in kinds if not kind.refused)
 
 
+_changes = 0  # of what kernels depend on
+
+
+def changes() -> int:
+    """How often something has changed that kernels depend on: what was captured across a change is of no use."""
+    return _changes
+
+
 def forget() -> None:
     """Drop all kernels: something has changed that they depend on."""
+    global _changes
+    _changes += 1
     _calls.clear()
     forget_runners()
 

@@ -16,8 +16,7 @@ import numpy as np
 
 from .._higher_order_ops.scan import scan
 from ..capture.captured_call import CapturedCall
-from ..capture.locations import NOTHING_KNOWN
-from ..capture.program import capture_call
+from ..capture.program import capture_own
 from ..capture.references import Argument, TensorRef
 from ..capture.sizes import NOTHING_CHANGES, Changing
 from ..compiler.build import build_specialization
@@ -26,6 +25,7 @@ from ..compiler.pipeline import compile_captured
 from ..core.arrays import array_over
 from ..core.dispatch import call
 from ..core.dtypes import BY_NUMPY
+from ..core.giving_up import GivenUp
 from ..core.registry import OpDef
 from ..core.shapes import Spec, contiguous_strides, extent, is_dense
 from ..core.tensor import Tensor, wrap
@@ -38,7 +38,7 @@ from ..runtime.executable import Executable
 from ..runtime.executable import Slot as OutputSlot
 from ..runtime.invoke import NO_GUARDS, Effects, Invoker, Output, Source, available
 from ..runtime.sized import SizedExecutable
-from .calls import forget, install_stored
+from .calls import changes, forget, install_stored
 from .kernel_records import (
     KernelNumbers,
     KernelRecord,
@@ -55,6 +55,7 @@ from .layouts import Form, Operand, Slot
 from .usual_sizes import STAGES, with_usual_sizes
 
 MOST_WORKSPACE = 1 << 28  # bytes that a kernel may keep for temporaries
+MOST_NODES = 1000  # operators that one may consist of: code that is longer takes too long to make
 
 BELOW_DISPATCH = Effects(any_mode=True)
 
@@ -72,7 +73,7 @@ def compile_form(op: OpDef, form: Form, stage: int) -> Kernel:
     if usual is not None:
         try:
             return _stored(op, form, usual) or _compiled(op, form, usual)
-        except Unsuitable:
+        except (Unsuitable, GivenUp):
             raise
         except Exception as error:  # sizes that the arguments of the operator rule out
             logger("eager").debug("%s: no kernel with usual sizes: %s", op.name, error)
@@ -104,6 +105,7 @@ def _stored(op: OpDef, form: Form, given: Sequence[Any]) -> Kernel | None:
 
 
 def _compiled(op: OpDef, form: Form, given: Sequence[Any]) -> Kernel:
+    before, key = changes(), record_key(op, form, given)
     leaves = [example_of(leaf) if isinstance(leaf, Operand) else leaf for leaf in given]
     every = {i: leaf for i, leaf in enumerate(given) if isinstance(leaf, Operand)}
     dims = {i: frozenset(range(len(leaf.shape))) for i, leaf in every.items()}
@@ -114,8 +116,10 @@ def _compiled(op: OpDef, form: Form, given: Sequence[Any]) -> Kernel:
         with loops_by(lambda step, start, slices, reverse: scan(step, start, slices, reverse=reverse)):
             return call(op, _filled(form.arguments, given))
 
-    captured = capture_call(program, tuple(leaves), {}, NOTHING_KNOWN, changing)
+    captured = capture_own(program, tuple(leaves), changing)
     _check_pure(captured)
+    if len(captured.graph.nodes) > MOST_NODES:
+        raise Unsuitable(f"it consists of {len(captured.graph.nodes)} operators")
     with profile.plain():  # a profiler sees operators, not what they run
         compiled = compile_captured(captured)
     specialization = build_specialization(compiled, leaves)
@@ -128,14 +132,14 @@ def _compiled(op: OpDef, form: Form, given: Sequence[Any]) -> Kernel:
         captured.structure,
         captured_numbers(specialization.live),
     )
-    kernel = Kernel(record, executable)
-    key = record_key(op, form, given)
+    if changes() != before:
+        raise Unsuitable("another thread has changed what it depends on")
     if key is not None and compiled.forward.key is not None:
         try:
             engine().cache.store(key, pack(compiled.forward.key, record, specialization.live))
         except NoRecord as reason:
             logger("eager").debug("%s is compiled in every process: %s", op.name, reason)
-    return kernel
+    return Kernel(record, executable)
 
 
 def _inputs_of(given: Sequence[Any]) -> list[int | type]:

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd.grad_mode import set_grad_enabled
-from ..capture.locations import NOTHING_KNOWN
-from ..capture.program import capture_call
+from ..capture.program import capture_own
 from ..capture.references import Argument
 from ..capture.sizes import Changing
 from ..compiler.build import build_specialization
@@ -49,7 +48,7 @@ class RowProgram:
                 update(row)
 
         dims = {} if single else {i: frozenset((0,)) for i, wide in enumerate(flat) if wide}
-        captured = capture_call(program, tuple(leaves), {}, NOTHING_KNOWN, Changing(dims))
+        captured = capture_own(program, tuple(leaves), Changing(dims))
         others = (captured.gradients, captured.draws, captured.changes, captured.replaced, captured.flags)
         if any((*others, captured.deferred, captured.kinds, captured.stores, captured.differentiable)):
             raise Unsuitable("it does more than to write to its row")

@@ -4,7 +4,7 @@ One daemon thread takes jobs in order. While it works, threads of the program th
 `TURN` at most, not for the 5 ms that are usual: their operators would take many times as long. `_at_work` is held
 while a job runs: a fork waits for it, so that a child finds no lock taken and no half-made state, and starts a
 thread of its own when it has a job; the end of the interpreter waits for it, so that native code is not running
-when its libraries are taken down.
+when its libraries are taken down. Neither waits long: the job is given up, and begun anew after a fork.
 """
 
 from __future__ import annotations
@@ -14,9 +14,14 @@ import os
 import queue
 import sys
 import threading
+import time
 from collections.abc import Callable
 
+from ..core.giving_up import GivenUp, giving_up
+
 TURN = 0.0002  # seconds
+LONGEST = 60.0  # seconds of the processor's after which a job is given up for good
+PATIENCE = 0.2  # seconds that a fork waits for the end of a job before it is given up
 
 Job = Callable[[], object]
 
@@ -25,6 +30,7 @@ _lock = threading.Lock()
 _jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
 _thread: threading.Thread | None = None
 _stopped = False
+_forking = False  # a fork waits for the job that is running
 _forks = 0  # of which this process is the last
 
 
@@ -48,19 +54,34 @@ def generation() -> int:
 def _work(jobs: queue.SimpleQueue[Job]) -> None:
     while True:
         job = jobs.get()
+        while _forking:
+            time.sleep(0.001)
         with _at_work:
             if _stopped:
                 return
-            _run(job)
+            _run(job, jobs)
         del job
 
 
-def _run(job: Job) -> None:
+def _run(job: Job, jobs: queue.SimpleQueue[Job]) -> None:
+    began = time.thread_time()
+
+    def reason() -> GivenUp | None:
+        if _stopped or _forking:
+            return GivenUp("the process ends, or forks", again=True)
+        if time.thread_time() - began > LONGEST:
+            return GivenUp("it takes too long to make", again=False)
+        return None
+
     usual = sys.getswitchinterval()
     sys.setswitchinterval(min(usual, TURN))
     kept = sys.getswitchinterval()
     try:
-        job()
+        with giving_up(reason):
+            job()
+    except GivenUp as given_up:
+        if given_up.again:
+            jobs.put(job)
     except Exception:
         threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
     finally:
@@ -83,11 +104,16 @@ def _stop() -> None:
 
 
 def _before_fork() -> None:
+    global _forking
     _lock.acquire()
-    _at_work.acquire()
+    if not _at_work.acquire(timeout=PATIENCE):
+        _forking = True
+        _at_work.acquire()
 
 
 def _after_fork_in_parent() -> None:
+    global _forking
+    _forking = False
     _at_work.release()
     _lock.release()
 

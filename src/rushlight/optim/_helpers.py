@@ -54,6 +54,11 @@ def _default_to_fused_or_foreach(
     return False, False
 
 
+def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:
+    """Types of devices whose steps PyTorch records as graphs: none of those that there are here."""
+    return []
+
+
 def _get_scalar_dtype(is_fused: bool | None = None) -> DType:
     """The dtype of the count of steps."""
     return float32 if is_fused or get_default_dtype() is not float64 else float64

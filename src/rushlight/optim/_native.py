@@ -16,6 +16,7 @@ import numpy as np
 
 from ..core.determinism import DETERMINISM
 from ..core.dispatch import AMBIENT
+from ..core.giving_up import GivenUp
 from ..core.lazy import LazyModule
 from ..core.modes import MODES
 from ..core.tensor import AUTOGRAD, Tensor
@@ -125,9 +126,16 @@ class RowKind:
     def _compile(self) -> None:
         try:
             self._program = row_programs.RowProgram(self._update, self._dtypes, self._flat, self._single)
+        except GivenUp as reason:
+            if reason.again:
+                raise
+            self._refuse(reason)
         except Exception as error:
-            logger("eager").info("a step has no native code: %s: %s", type(error).__name__, error)
-            self._refused = True
+            self._refuse(error)
+
+    def _refuse(self, error: Exception) -> None:
+        logger("eager").info("a step has no native code: %s: %s", type(error).__name__, error)
+        self._refused = True
 
 
 def native_updates(optimizer: Optimizer) -> NativeUpdates:

@@ -34,6 +34,7 @@ from ._helpers import (  # noqa: F401  optimizers of others import them from her
     _differentiable_doc,
     _foreach_doc,
     _fused_doc,
+    _get_capturable_supported_devices,
     _get_scalar_dtype,
     _get_value,
     _maximize_doc,

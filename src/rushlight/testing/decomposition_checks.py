@@ -12,6 +12,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from rushlight.core.dispatch import run_by
 from rushlight.core.pointwise import run_pointwise
 from rushlight.core.registry import REGISTRY, Kind, OpDef
 from rushlight.decompositions.elementwise import is_composed, run_composed
@@ -30,7 +31,7 @@ def decomposed() -> Iterator[dict[str, set[str]]]:
     structural = [op for op in REGISTRY if op.kind is Kind.STRUCTURAL and op.decomposition is not None]
     composites = [op for op in REGISTRY if op.kind is Kind.COMPOSITE]
     elementwise = [op for op in REGISTRY if is_composed(op)]
-    before = {op: (op.run, op.body) for op in (*structural, *composites, *elementwise)}
+    before = {op: (op.own_run, op.body) for op in (*structural, *composites, *elementwise)}
 
     def tracked(op: OpDef, body: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         if running:
@@ -53,9 +54,9 @@ def decomposed() -> Iterator[dict[str, set[str]]]:
             return run_pointwise(op, args)
 
     for op in structural:
-        op.run = run
+        run_by(op, run)
     for op in elementwise:
-        op.run = run_elementwise
+        run_by(op, run_elementwise)
     for op in composites:
         assert op.body is not None
         op.body = functools.partial(tracked, op, op.body)
@@ -63,7 +64,8 @@ def decomposed() -> Iterator[dict[str, set[str]]]:
         yield calls
     finally:
         for op, (runner, body) in before.items():
-            op.run, op.body = runner, body
+            op.body = body
+            run_by(op, runner)
 
 
 def check_decomposed(case: Case, record: Recorder) -> None:
