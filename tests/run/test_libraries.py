@@ -23,11 +23,15 @@ EQUAL = [
         for name, library in (
             ("accelerate_training", "accelerate"),
             ("botorch_acquisition", "botorch"),
+            ("captum_attributions", "captum"),
+            ("denoising_diffusion", "denoising_diffusion_pytorch"),
+            ("e3nn_network", "e3nn"),
             ("ema_of_model", "ema_pytorch"),
             ("geometric_gcn", "torch_geometric"),
             ("gpytorch_regression", "gpytorch"),
             ("higher_maml", "higher"),
             ("kornia_images", "kornia"),
+            ("lightning_fabric", "lightning"),
             ("linear_attention_lm", "linear_attention_transformer"),
             ("linear_operators", "linear_operator"),
             ("opacus_private", "opacus"),
@@ -35,8 +39,11 @@ EQUAL = [
             ("pyro_inference", "pyro"),
             ("pytorch_optimizer_steps", "pytorch_optimizer"),
             ("skorch_classifier", "skorch"),
+            ("timm_models", "timm"),
             ("torchdiffeq_ode", "torchdiffeq"),
             ("torchmetrics_metrics", "torchmetrics"),
+            ("vit_pytorch_models", "vit_pytorch"),
+            ("x_transformers_decoder", "x_transformers"),
         )
     ),
 ]

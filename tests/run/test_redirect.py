@@ -100,3 +100,51 @@ def test_versions_compare_as_torchs(version: str, other: object) -> None:
     ours, theirs = TorchVersion(version), torch.torch_version.TorchVersion(version)
     for compare in ("__lt__", "__le__", "__gt__", "__ge__", "__eq__"):
         assert getattr(ours, compare)(other) == getattr(theirs, compare)(other), compare
+
+
+FUNCTORCH = """
+import sys, warnings
+if "ours" in sys.argv:
+    import rushlight
+    rushlight.as_torch()
+import functorch
+import torch
+from functorch import make_functional, make_fx, vmap
+from functorch.experimental import replace_all_batch_norm_modules_
+
+warnings.simplefilter("error")
+x = torch.arange(3.0)
+for name in ("grad", "jacrev", "jacfwd", "hessian", "functionalize", "grad_and_value", "vmap"):
+    try:
+        getattr(functorch, name)(torch.sin)
+        print("no warning")
+    except FutureWarning as warning:
+        print(name, f"functorch.{name}" in str(warning), "torch." in str(warning))
+warnings.simplefilter("ignore")
+print(vmap(functorch.grad(torch.sin))(x).tolist() == torch.cos(x).tolist())
+print(functorch.jacrev(torch.sin)(x).diagonal().tolist() == torch.cos(x).tolist())
+print([str(node.target) for node in make_fx(lambda x: torch.sin(x) + 1)(x).graph.nodes])
+function, parameters = make_functional(torch.nn.Linear(3, 1))
+print(torch.equal(function(parameters, x), parameters[0] @ x + parameters[1]), len(parameters))
+norm = torch.nn.BatchNorm1d(3)
+replace_all_batch_norm_modules_(norm)
+print(norm.running_mean, functorch.__version__ == torch.__version__)
+print(sorted(name for name in dir(functorch) if name in {names!r}))
+"""
+FUNCTORCH_NAMES = {
+    "FunctionalModule", "FunctionalModuleWithBuffers", "combine_state_for_ensemble", "functionalize", "grad",
+    "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "make_functional", "make_functional_with_buffers",
+    "make_fx", "vjp", "vmap",
+}  # fmt: skip
+
+
+def test_functorch_is_found_too() -> None:
+    program = FUNCTORCH.replace("{names!r}", repr(FUNCTORCH_NAMES))
+    ours, theirs = python("-c", program, "ours"), python("-c", program)
+    assert theirs.returncode == 0, theirs.stderr
+    assert ours.returncode == 0, ours.stderr
+    assert "make_functional_with_buffers" in theirs.stdout
+    ours_lines, their_lines = (done.stdout.splitlines() for done in (ours, theirs))
+    assert ours_lines == their_lines
+    missing = python("-c", "import rushlight; rushlight.as_torch(); import functorch.compile")
+    assert "functorch.compile is not there: torch is Rushlight" in missing.stderr

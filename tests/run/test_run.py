@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -137,3 +138,65 @@ def test_usage(tmp_path: Path) -> None:
     done = run("-m", "nowhere_at_all")
     assert done.returncode == 1
     assert "No module named nowhere_at_all" in done.stderr
+
+
+SAVES = """
+import collections, sys
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
+optimizer = torch.optim.AdamW(model.parameters())
+scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2)
+model(torch.arange(6.0).reshape(2, 3)).square().sum().backward()
+optimizer.step()
+table = torch.arange(6.0).reshape(2, 3)
+torch.save(
+    {
+        "model": model.state_dict(), "optimizer": optimizer.state_dict(), "scheduler": scheduler.state_dict(),
+        "step": 3, "rate": 0.1, "names": ["a", ("b", None, True)], "counts": collections.Counter("aab"),
+        "shared": [table, table[:, 1:], table.t()], "parameter": nn.Parameter(torch.ones(2)),
+        "others": [torch.ones(2, dtype=d) for d in (torch.bfloat16, torch.complex64, torch.int8, torch.bool)],
+        "empty": torch.empty(0, 3), "number": torch.tensor(3), "type": torch.float32, "size": torch.Size([1, 2]),
+    },
+    sys.argv[1],
+)
+"""
+
+LOADS = """
+import sys
+import torch
+
+def plain(value):
+    if isinstance(value, torch.Tensor):
+        return str(value.dtype), value.requires_grad, tuple(value.stride()), value.tolist()
+    if isinstance(value, dict):
+        return type(value).__name__, {key: plain(part) for key, part in value.items()}
+    return [plain(part) for part in value] if isinstance(value, list | tuple) else str(value)
+
+found = torch.load(sys.argv[1])
+whole, part, turned = found["shared"]
+whole[0, 1] = 50
+assert part[0, 0] == 50 and turned[1, 0] == 50
+model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))
+model.load_state_dict(found["model"])
+optimizer = torch.optim.AdamW(model.parameters())
+optimizer.load_state_dict(found["optimizer"])
+print(plain(found))
+"""
+
+
+def test_files_are_those_that_pytorch_reads(tmp_path: Path) -> None:
+    saves, loads = write(tmp_path, "saves.py", SAVES), write(tmp_path, "loads.py", LOADS)
+    done = run(saves, tmp_path / "ours.pt")
+    assert done.returncode == 0, done.stderr
+    assert zipfile.is_zipfile(tmp_path / "ours.pt")
+    texts = []
+    for started in (python, run):
+        read = started(loads, tmp_path / "ours.pt")
+        assert read.returncode == 0, read.stderr
+        texts.append(read.stdout)
+    assert texts[0] == texts[1]
+    assert "bfloat16" in texts[0]

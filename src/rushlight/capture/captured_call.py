@@ -70,6 +70,8 @@ class CapturedCall:
     differentiable: list[Any] = field(default_factory=list)  # tensors of the caller that results depend on
     tangents: list[Value] = field(default_factory=list)  # graph inputs for the gradients of returned tensors
     backward: list[Value | None] = field(default_factory=list)  # gradients of `differentiable`
+    # graph outputs that other differentiable ones are computed from, in code that nobody has asked to compile
+    inner: frozenset[int] = frozenset()
     kept: set[Value] = field(default_factory=set)  # graph inputs that the eager tape keeps for backward
     deferred: list[DeferredCall] = field(default_factory=list)  # what runs after the graph, on leaves
     kinds: dict[int, type] = field(default_factory=dict)  # leaves of classes derived from Tensor

@@ -116,9 +116,18 @@ class CompiledFunctionBackward(BackwardCFunction):
     _function = Differentiable
     layouts: Any  # of what hooks keep; None if there are none, and it is here:
     arrays: Any
+    specialization: Any
     inputs: list[tuple[Tensor | np.ndarray, int]]  # of the program, and how often they had been written to
     # tensors of the caller among them, and how often they had been written to
     versions: list[tuple[Tensor, int]]
+
+    def show(self, output: int) -> None:
+        if output in self.specialization.call.inner:
+            raise RuntimeError(
+                f"the gradient of result {output} of a call that was compiled on its own is asked for, and "
+                "other results of that call are computed from it. What to do: ask for such gradients from the "
+                "first calls on, so that the call is not compiled, or put torch.compiler.disable on it"
+            )
 
     def _release(self) -> None:
         super()._release()

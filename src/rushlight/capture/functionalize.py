@@ -104,6 +104,8 @@ class FunctionalizedWrites(TensorsOfProgram):
             self.refuse("it gives a tensor data of another kind", Problem.STATE)
             return False
         new = run_name("detach", value)
+        if new._trace is not self:  # which has left the program
+            return False
         self._check_deferred(self.states[id(self.abstract(target).storage_object)])
         if target._trace is None:
             new._versions = target.version_counter

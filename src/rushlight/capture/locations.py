@@ -33,6 +33,7 @@ class Environment:
     unforeseen: Sequence[Any] = ()  # functions of which it was found too late that the program calls them
     counters: Sequence[tuple[dict[str, Any], str]] = ()  # where numbers are that the program assigns to
     settable: frozenset[str] = frozenset()  # names of attributes that the program may give to tensors
+    all_gradients = False  # whether gradients of its results must be those of eager calls, inner ones, too
     absent: frozenset[str] = frozenset()  # names that it asks for, of which no argument has an attribute
     caches: Sequence[tuple[Any, int]] = ()  # functions with a cache, and how often they computed a value
 

@@ -59,8 +59,12 @@ def look_at_module(collector: Any, module: Any, name: str) -> None:
                 collector.place(*place)
     for table in _HOOKS:
         collector.hooks(own[table], f"{name}.{table}")
-    others = (a for a, value in own.items() if not isinstance(value, PLAIN) and a not in _OF_MODULES)
+    others = [a for a, value in own.items() if not isinstance(value, PLAIN) and a not in _OF_MODULES]
     collector.modules.append(SeenModule(own, name, frozenset(others)))
+    if not users:  # code of ours, which nobody reads, may call functions that it was given
+        for attribute in others:
+            if callable(own[attribute]):
+                collector.place(own, attribute, own[attribute], f"{name}.{attribute}", True)
     for table in TABLES:
         for key, item in own[table].items():
             collector.places.append((own[table], key, item, f"{name}.{key}"))
@@ -81,8 +85,16 @@ def look_at_module(collector: Any, module: Any, name: str) -> None:
 
 def look_at_modules(collector: Any) -> None:
     """Guard on the attributes of modules that the code mentions, and watch those that it assigns to."""
-    names, assigned = frozenset(collector.names), frozenset(collector.assigned)
+    if not collector.modules:
+        return
+    last = collector.modules[0]  # names are only added
+    names = last.names if len(last.names) == len(collector.names) else frozenset(collector.names)
+    assigned = (
+        last.assigned if len(last.assigned) == len(collector.assigned) else frozenset(collector.assigned)
+    )
     for module in list(collector.modules):
+        if module.names is names and module.assigned is assigned and not collector.asks_names:
+            continue
         own = module.own
         wanted = module.attributes if collector.asks_names else (names - module.names) & module.attributes
         for attribute in sorted(wanted):

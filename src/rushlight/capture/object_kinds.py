@@ -57,11 +57,12 @@ def slots_of(value: Any) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=1024)
 def slots(kind: Any) -> tuple[str, ...]:
-    found: list[str] = []
-    for base in kind.__mro__:
-        slots = vars(base).get("__slots__", ())
-        found += [slots] if isinstance(slots, str) else slots
-    return tuple(name for name in found if not name.startswith("__"))
+    """The names of slots, without those in whose place a class further down has something else."""
+    found: dict[str, bool] = {}
+    for base in reversed(kind.__mro__):
+        own = "__slots__" in vars(base)
+        found |= {n: own and type(value) is types.MemberDescriptorType for n, value in vars(base).items()}
+    return tuple(name for name, is_slot in found.items() if is_slot)
 
 
 def mentioned(names: set[str], kind: type) -> list[str]:

@@ -71,17 +71,6 @@ def extract(
     return copy
 
 
-def keep_needed(graph: Graph) -> None:
-    """Drop what neither outputs nor sizes need."""
-    needed = {*graph.outputs, *(value for _, value in graph.data_sizes)}
-    kept: list[Node] = []
-    for node in reversed(graph.nodes):
-        if not needed.isdisjoint(node.outputs):
-            kept.append(node)
-            needed.update(node.inputs())
-    graph.nodes = kept[::-1]
-
-
 def _needed_nodes(graph: Graph, known: set[Value], outputs: list[Value]) -> set[Node]:
     needed: set[Node] = set()
     stack = [value for value in outputs if value not in known]

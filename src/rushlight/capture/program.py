@@ -7,7 +7,7 @@ instead. Nothing of the caller is changed by a capture.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -45,6 +45,12 @@ def capture_call(
     return capture_with(_summary, function, args, kwargs, environment, changing, compose)
 
 
+def capture_own(function: Callable[..., Any], args: tuple[Any, ...], changing: Changing) -> CapturedCall:
+    """As `capture_call`, of a function of the package's that prints nothing and reads no clock, on any thread:
+    nothing of the process is changed meanwhile."""
+    return capture_with(_summary, function, args, {}, NOTHING_KNOWN, changing, watch=nullcontext)
+
+
 def capture_with(
     summarize: Callable[[Capture, Environment, Contents, Any], Result],
     function: Callable[..., Any],
@@ -53,12 +59,13 @@ def capture_with(
     environment: Environment = NOTHING_KNOWN,
     changing: Changing = NOTHING_CHANGES,
     compose: Compose | None = None,
+    watch: Callable[[], AbstractContextManager[None]] = watched,
 ) -> Result:
     """As `capture_call`; what `summarize` makes of what the function did and returned."""
     capture = Capture(environment=environment)
     capture.compose = compose
     try:
-        with watched(), watching(capture), capture:
+        with watch(), watching(capture), capture:
             if environment.refusal is not None:
                 raise CaptureError(environment.refusal, "")
             capture.allow_data_sizes()

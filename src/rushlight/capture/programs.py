@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from ..core.symbols import hint
 from ..core.tensor import Tensor
 from ..graph.ir import Graph, Value
+from ..graph.passes import remove_dead_code
 from .captured_call import CapturedCall
-from .partition import keep_needed, partition
+from .partition import partition
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ def partition_call(call: CapturedCall) -> Programs:
         wanted = [g for g in call.backward if g is not None]
         halves = partition(graph, results, call.tangents, wanted, _unchanged(call))
         return Programs(call, halves.forward, halves.backward, len(results), taken, halves.kept)
-    keep_needed(graph)
+    remove_dead_code(graph, [size for _, size in graph.data_sizes])
     # not of tensors with gaps: a copy of one has not the memory that the program writes to
     graph.updates = {
         output: source

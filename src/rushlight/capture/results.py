@@ -13,6 +13,7 @@ from .deferred import DeferredNumber
 from .errors import CaptureError, Problem
 from .locations import PLAIN
 from .numbers import LiveNumber
+from .object_kinds import slots
 from .trace import Capture
 
 
@@ -63,13 +64,9 @@ def _apart(leaf: Any, capture: Capture) -> Any:
 
 def _fields(thing: Any) -> dict[str, Any]:
     """The attributes of an object, those in slots included."""
-    slots = [
-        name
-        for kind in type(thing).__mro__
-        for name in getattr(kind, "__slots__", ())
-        if hasattr(thing, name) and name not in ("__dict__", "__weakref__")
-    ]
-    return {**{name: getattr(thing, name) for name in slots}, **getattr(thing, "__dict__", {})}
+    kind: Any = type(thing)
+    held = {name: getattr(thing, name) for name in slots(kind) if hasattr(thing, name)}
+    return {**held, **getattr(thing, "__dict__", {})}
 
 
 def holds_new(thing: Any, capture: Capture, depth: int = 6) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..autograd.edges import current_node
 from ..autograd.engine import gradients
+from ..autograd.inner import ASKED
 from ..autograd.saved import OpNode
 from ..autograd.tape import FREED
 from ..core.autocast import autocast_off
@@ -46,6 +47,7 @@ class Summary:
         self.kept: set[Value] = set()
         self.views: set[int] = set()  # identities of results over memory of others, none differentiable
         self.shared: dict[int, Tensor] = {}  # of a storage that several results show: who has its history
+        self.inner: frozenset[int] = frozenset()  # outputs that other differentiable ones are computed from
         self.deferred: list[DeferredCall] = []  # of which something is returned
 
     def summarize(self, returned: Any, stores: Sequence[tuple[StoredValue, Any]] = ()) -> CapturedCall:
@@ -90,7 +92,7 @@ class Summary:
             (used.tensor, used.before) for used in self.capture.gradients.values() if used.looked
         ]
         call.differentiable, call.tangents, call.backward = inputs, tangents, backward
-        call.kept = self.kept
+        call.kept, call.inner = self.kept, self.inner
         own = {i: t for i, t in enumerate(flat) if isinstance(t, Tensor) and t._trace is self.capture}
         call.kinds = {i: type(t) for i, t in own.items() if type(t) is not Tensor}
         call.inference = [i for i, t in own.items() if t._inference]
@@ -318,6 +320,8 @@ class Summary:
         if not roots:
             return [], [], []
         inputs = [e.tensor for e in self.capture.lifted.values() if e.tensor.requires_grad]
+        if self.capture.environment.all_gradients:
+            self._look_at_inner(by_output)
         tangents = []
         for root in roots:
             tangent = self.capture.new_input(Spec(tuple(root.shape), root.dtype, None), "tangent")
@@ -355,6 +359,17 @@ class Summary:
             [self.capture.value_of(t) for t in tangents],
             [None if g is None else self._dense(self.capture.value_of(g)) for g in grads],
         )
+
+    def _look_at_inner(self, by_output: dict[int, Tensor]) -> None:
+        """Find results that others are computed from, whose gradients the program may ask for."""
+        self.inner = _inner(by_output)
+        if self.inner and ASKED.yet:
+            raise CaptureError(
+                "the program asks for gradients of tensors that are no leaves, and some results of this are "
+                "computed from others",
+                "",
+                Problem.DIFFERENTIATED,
+            )
 
     def _kept(self, roots: list[Tensor]) -> set[Value]:
         """The graph inputs that the tape of an eager run would keep, too: whoever writes to one of them
@@ -405,6 +420,19 @@ def _is_freed(tensor: Tensor) -> bool:
     again.
     """
     return any(getattr(node, "saved", None) is FREED for node in _history([tensor]))
+
+
+def _inner(by_output: dict[int, Tensor]) -> frozenset[int]:
+    """The outputs that others are computed from."""
+    roots = {number: (current_node(tensor), tensor._output_nr) for number, tensor in by_output.items()}
+    if len(roots) < 2:
+        return frozenset()
+    read = {
+        (id(node), number)
+        for following in _history(list(by_output.values()))
+        for node, number in following.next_functions
+    }
+    return frozenset(i for i, (node, number) in roots.items() if (id(node), number) in read)
 
 
 def _history(tensors: list[Tensor]) -> Iterator[Any]:

@@ -66,6 +66,9 @@ class TentativeCapture(Capture):
 
     # Every way in which a program meets the capture.
 
+    def abstract(self, tensor: Tensor) -> Tensor:
+        return super().abstract(tensor) if self.reason is None else tensor
+
     def process(self, op: OpDef, args: Arguments) -> Any:
         if self.reason is None:
             try:

@@ -17,6 +17,7 @@ import numpy as np
 from ..autograd.tape import recorded_line
 from ..core.dispatch import AMBIENT, Arguments, execute, infer, is_sparse_call, tensors_in
 from ..core.dtypes import DTYPES
+from ..core.giving_up import go_on
 from ..core.modes import MODES
 from ..core.registry import REGISTRY, Kind, OpDef
 from ..core.shapes import Spec, extent, is_dense
@@ -110,6 +111,7 @@ class Capture(DeferredResults):
 
     def _recorded(self, op: OpDef, args: Arguments, live: list[int]) -> Any:
         """Record an operator; `live` are its arguments that are live numbers."""
+        go_on()
         line = self._line()
         if self.reason is not None:  # it was left because of what runs there
             raise self.reason

@@ -14,7 +14,7 @@ keep their meaning.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..core.construct import from_numpy
@@ -31,12 +31,12 @@ from .collectives import spread_collectives
 from .ir import Graph, Node, Value, map_values, print_graph, verify
 
 
-def remove_dead_code(graph: Graph) -> None:
-    """Drop calls whose outputs nobody uses.
+def remove_dead_code(graph: Graph, also: Iterable[Value] = ()) -> None:
+    """Drop calls whose outputs neither the graph's outputs nor the values `also` need.
 
     Random calls go too: their counters are given by position, not by order.
     """
-    needed = set(graph.outputs)
+    needed = {*graph.outputs, *also}
     kept: list[Node] = []
     for node in reversed(graph.nodes):
         if not needed.isdisjoint(node.outputs):

@@ -45,13 +45,18 @@ class Piece:
             if self.calls <= WARM:
                 return run_eagerly(self.function, args, kwargs)
             self.compiled = _piece_function.PieceFunction(self.function, fullgraph=False, patient=True)
-        self.compiled.ran_eagerly = False
+        self.compiled.ran_eagerly = self.compiled.tried = False
         return self.compiled(*args, **kwargs)
 
     @property
     def runs_compiled(self) -> bool:
         """Whether the last call ran compiled code."""
         return self.compiled is not None and not self.compiled.ran_eagerly
+
+    @property
+    def tried(self) -> bool:
+        """Whether the last call was captured, and had no graph."""
+        return self.compiled is not None and self.compiled.tried
 
 
 def run_eagerly(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:

@@ -47,4 +47,6 @@ def missing_name(error: BaseException) -> str | None:
 
 def _as_torchs(name: str | None) -> str | None:
     first, _, rest = (name or "").partition(".")
+    if first == "functorch":
+        return name
     return f"torch.{rest}" if first in ("torch", "rushlight") and rest else None

@@ -45,12 +45,21 @@ OWN = frozenset(
 )  # fmt: skip
 
 
+# The package that comes with PyTorch, and where it is here.
+FUNCTORCH = {
+    "functorch": "rushlight._functorch.published",
+    "functorch.experimental": "rushlight._functorch.experimental",
+}
+
+
 class TorchFinder(MetaPathFinder, Loader):
-    """Finds `torch` and its submodules in this package, and the metadata of a distribution of that name."""
+    """Finds `torch`, its submodules and `functorch` in this package, and metadata of a distribution `torch`."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        if name == "torch":
-            return ModuleSpec(name, self, is_package=True)
+        if name == "torch" or name in FUNCTORCH:
+            return ModuleSpec(name, self, is_package=name in ("torch", "functorch"))
+        if name.startswith("functorch."):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         if not name.startswith("torch."):
             return None
         if name.split(".")[1] in OWN:  # which others would find in our directory
@@ -98,7 +107,7 @@ def _imported_by_us() -> bool:
 
 
 def _own_name(name: str) -> str:
-    return "rushlight" + name.removeprefix("torch")
+    return FUNCTORCH.get(name) or "rushlight" + name.removeprefix("torch")
 
 
 def _torch_name(name: str) -> str:
@@ -147,7 +156,7 @@ def undo() -> None:
     missing.leave_tracebacks()
     _show_as("rushlight", OWN_VERSION)
     del _PACKAGE.torch
-    for name in [name for name in sys.modules if name == "torch" or name.startswith("torch.")]:
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("torch", "functorch")]:
         del sys.modules[name]
 
 

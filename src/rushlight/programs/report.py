@@ -43,7 +43,7 @@ class Report(logging.Handler):
         self.eager: Counter[tuple[str, str]] = Counter()  # functions that run eagerly, and why
         self.timings: dict[str, Timing] = {}
         self.steps: list[tuple[float, int]] = []  # when steps of optimizers ended; compilations until then
-        self.seconds = 0.0  # of calls of pieces that compiled something
+        self.seconds = 0.0  # of calls of pieces that compiled something, or tried to
         for topic in TOPICS:
             logger(topic).addHandler(self)
             logger(topic).setLevel(logging.INFO)
@@ -71,7 +71,7 @@ class Report(logging.Handler):
         finally:
             ended = time.perf_counter()
             timing.calls += 1
-            if self.compilations > compilations:
+            if self.compilations > compilations or piece.tried:
                 self.seconds += ended - began
             elif piece.runs_compiled:
                 timing.compiled.append(ended - began)

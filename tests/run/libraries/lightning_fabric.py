@@ -1,11 +1,14 @@
 """lightning: Fabric around a loop of training, with a loader and clipped gradients."""
 
 import torch
-from driver import integers, numbers, same_weights, serve
-from lightning.fabric import Fabric
+from driver import declare_vision, integers, numbers, same_weights, serve
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
+
+declare_vision()  # torchmetrics, which it needs, imports torchvision where there is one
+
+from lightning.fabric import Fabric  # noqa: E402
 
 fabric = Fabric(accelerator="cpu", devices=1)
 fabric.launch()

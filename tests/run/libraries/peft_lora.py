@@ -1,8 +1,11 @@
 """peft: adaption of a GPT-2 by matrices of low rank."""
 
-from driver import integers, same_weights, serve, training
-from peft import LoraConfig, get_peft_model
-from transformers import GPT2Config, GPT2LMHeadModel
+from driver import declare_vision, integers, same_weights, serve, training
+
+declare_vision()  # transformers imports torchvision where there is one
+
+from peft import LoraConfig, get_peft_model  # noqa: E402
+from transformers import GPT2Config, GPT2LMHeadModel  # noqa: E402
 
 config = GPT2Config(
     vocab_size=256,

@@ -1,9 +1,12 @@
 """torchmetrics: metrics of a classifier and a regression, updated batch by batch."""
 
 import torch
-from driver import integers, numbers, serve
-from torchmetrics import MeanSquaredError, MetricCollection, PearsonCorrCoef, R2Score
-from torchmetrics.classification import (
+from driver import declare_vision, integers, numbers, serve
+
+declare_vision()  # torchmetrics imports torchvision where there is one
+
+from torchmetrics import MeanSquaredError, MetricCollection, PearsonCorrCoef, R2Score  # noqa: E402
+from torchmetrics.classification import (  # noqa: E402
     MulticlassAccuracy,
     MulticlassCalibrationError,
     MulticlassConfusionMatrix,
