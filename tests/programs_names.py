@@ -4,6 +4,7 @@ peft, torchmetrics, gpytorch, pyro, torch_geometric, captum, opacus, ...), by mo
 
 NAMES: dict[str, str] = {
     "": (
+        "ScriptModule ScriptFunction "
         "SymInt SymFloat SymBool _assert _assert_async _check _shape_as_tensor spmm __config__ "
         "compiler export fx hub "
         "distributed futures jit profiler _dynamo _C _higher_order_ops _subclasses _utils _tensor_str"
@@ -20,6 +21,7 @@ NAMES: dict[str, str] = {
         "list_backends"
     ),
     "_dynamo.eval_frame": "OptimizedModule",
+    "_dynamo.utils": "is_compile_supported",
     "_dynamo.config": "suppress_errors cache_size_limit recompile_limit capture_scalar_outputs",
     "utils._pytree": (
         "register_pytree_node _register_pytree_node _dict_flatten _dict_unflatten "
@@ -56,20 +58,31 @@ NAMES: dict[str, str] = {
     "distributed.utils": "_verify_param_shape_across_processes",
     "distributed.optim": "ZeroRedundancyOptimizer",
     "fx": "wrap GraphModule Tracer Proxy Node Graph symbolic_trace Interpreter Transformer replace_pattern",
-    "fx.graph_module": "GraphModule",
-    "fx.node": "Node map_arg map_aggregate",
+    "fx.graph_module": "GraphModule _CodeOnlyModule _copy_attr _USER_PRESERVED_ATTRIBUTES_KEY",
+    "fx.node": "Node map_arg map_aggregate Target Argument",
     "fx.proxy": "Proxy TraceError",
     "fx._symbolic_trace": "is_fx_tracing Tracer",
     "fx.experimental.proxy_tensor": "make_fx",
     "fx.experimental.symbolic_shapes": "guard_size_oblivious is_symbolic",
     "fx.passes.shape_prop": "ShapeProp",
     "export": "export ExportedProgram Dim save load",
-    "onnx": "export is_in_onnx_export OnnxExporterError",
+    "onnx": (
+        "export is_in_onnx_export OnnxExporterError register_custom_op_symbolic unregister_custom_op_symbolic "
+        "TensorProtoDataType"
+    ),
+    "onnx.operators": "shape_as_tensor reshape_from_tensor_shape",
+    "onnx.symbolic_helper": "parse_args",
+    "onnx.symbolic_opset11": "add cat select squeeze unsqueeze",
+    "ao.quantization": "QuantStub DeQuantStub QuantWrapper",
+    "utils.flop_counter": "FlopCounterMode register_flop_formula",
+    "utils.module_tracker": "ModuleTracker",
+    "nn.modules.transformer": "_get_activation_fn",
     "hub": (
+        "urlparse "
         "get_dir set_dir load list help load_state_dict_from_url download_url_to_file _get_torch_home HASH_REGEX"
     ),
     "profiler": "profile record_function ProfilerActivity schedule tensorboard_trace_handler",
-    "autograd.profiler": "profile record_function",
+    "autograd.profiler": "profile record_function emit_nvtx emit_itt",
     "futures": "Future collect_all wait_all",
     "__config__": "show parallel_info",
     "_C": (
@@ -87,9 +100,10 @@ NAMES: dict[str, str] = {
         "_get_foreach_kernels_supported_devices"
     ),
     "quasirandom": "SobolEngine",
-    "jit": "_overload _overload_method ScriptModule ScriptFunction RecursiveScriptModule annotations "
+    "jit": "_script_if_tracing "
+    "_overload _overload_method ScriptModule ScriptFunction RecursiveScriptModule annotations "
     "save load script_if_tracing",
-    "jit.annotations": "parse_type_line get_signature",
+    "jit.annotations": "parse_type_line get_signature BroadcastingList2 BroadcastingList3 List",
     "jit._script": "RecursiveScriptModule ScriptModule",
     "utils.data": (
         "IterDataPipe MapDataPipe Dataset IterableDataset DataLoader default_collate default_convert "
@@ -102,6 +116,7 @@ NAMES: dict[str, str] = {
     "utils.data._utils.worker": "get_worker_info",
     "_tensor_str": "PRINT_OPTS _tensor_str",
     "optim.optimizer": (
+        "_get_capturable_supported_devices "
         "_use_grad_for_differentiable _default_to_fused_or_foreach _get_value _stack_if_compiling "
         "_view_as_real _get_scalar_dtype _capturable_doc required ParamsT Optimizer _RequiredParameter"
     ),

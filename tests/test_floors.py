@@ -61,6 +61,7 @@ FLOORS = [
         "utils",
         "amp",
         "nn",
+        "ao",
         "optim",
         "library",
         "_decomp",
@@ -129,6 +130,7 @@ FORGET = "compiled functions hold for this setting"
 CALLBACKS = {
     ("_api.compiler", "_on_reset"): "rushlight.compiler.reset is there before the compiler is loaded",
     ("autograd.hooks", "_listeners"): FORGET,
+    ("autograd.inner", "_listeners"): FORGET,
     ("core.determinism", "_on_change"): FORGET,
     ("core.dispatch", "_layers"): "autograd, transforms, autocast and the profiler wrap every operator",
     ("core.dtypes", "_on_default_change"): FORGET,

@@ -279,3 +279,53 @@ def test_functions_that_must_not_be_captured() -> None:
     assert refused(rl.ones(1)).tolist() == [2]
     with pytest.raises(rl._dynamo.exc.Unsupported, match="forbidden"):
         rl.compile(lambda x: refused(x), fullgraph=True)(rl.ones(1))
+
+
+# torchvision and what imports it
+
+
+def test_places_of_quantization() -> None:
+    x = rl.tensor([-1.0, 2.0])
+    for lib in (rl, torch):
+        q = lib.ao.quantization
+        wrapped = q.QuantWrapper(lib.nn.Sequential(lib.nn.ReLU(), q.DeQuantStub(qconfig="kept")).eval())
+        assert [name for name, _ in wrapped.named_modules()][1:] == [
+            "quant", "dequant", "module", "module.0", "module.1"
+        ]  # fmt: skip
+        assert not wrapped.training and wrapped.module[1].qconfig == "kept"
+        assert not isinstance(wrapped.dequant, q.QuantStub)
+        given = lib.tensor(x.tolist())
+        assert wrapped(given).tolist() == [0.0, 2.0]
+    with pytest.raises(AttributeError):
+        _ = rl.ao.quantization.prepare
+
+
+def test_modules_made_of_parts_of_others() -> None:
+    for lib, graphs in ((rl, rl.fx), (torch, torch.fx)):
+        source = lib.nn.Sequential(lib.nn.Sequential(lib.nn.Linear(2, 3)), lib.nn.ReLU())
+        source[0].register_buffer("table", lib.ones(2))
+        target = lib.nn.Module()
+        for name in ("0.0", "1", "0.table", "0.0.weight"):
+            graphs.graph_module._copy_attr(source, target, name)
+        assert list(target.state_dict()) == ["0.table", "0.0.weight", "0.0.bias"]
+        assert target.get_submodule("0.0") is source[0][0]
+        alike = graphs.graph_module._CodeOnlyModule(source.__dict__)
+        assert list(alike.state_dict()) == list(source.state_dict())
+
+
+def test_small_names_that_libraries_ask_for() -> None:
+    for lib in (rl, torch):
+        assert lib._dynamo.utils.is_compile_supported("cpu")
+        assert not lib._dynamo.utils.is_compile_supported(lib.device("meta"))
+        assert lib.jit.annotations.BroadcastingList2[int] is None
+        activation = lib.nn.modules.transformer._get_activation_fn
+        assert activation("gelu") is lib.nn.functional.gelu
+        with pytest.raises(RuntimeError, match="activation should be relu/gelu, not tanh"):
+            activation("tanh")
+        shape = lib.onnx.operators.shape_as_tensor(lib.ones(2, 6))
+        assert lib.onnx.operators.reshape_from_tensor_shape(lib.ones(12), shape).shape == (2, 6)
+        assert lib.hub.urlparse("a://b/c").path == "/c"
+        assert not isinstance(lib.nn.Linear(1, 1), lib.ScriptModule | lib.ScriptFunction)
+    for range_of in (rl.autograd.profiler.emit_nvtx, rl.autograd.profiler.emit_itt):
+        with pytest.raises(NotImplementedError, match="profile"):
+            range_of()

@@ -375,6 +375,7 @@ _ON_DEMAND = (
     "_tensor_str",
     "_utils",
     "accelerator",
+    "ao",
     "backends",
     "compiler",
     "cpu",
@@ -410,6 +411,8 @@ _FUNCTIONS_ON_DEMAND = {
     "load": "serialization",
     "save": "serialization",
     "PyTorchFileReader": "_serialization.file_reader",
+    "ScriptFunction": "jit",
+    "ScriptModule": "jit",
     "while_loop": "_higher_order_ops",
 }
 

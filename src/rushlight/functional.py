@@ -64,7 +64,7 @@ def einsum(*args: Any) -> Tensor:
             f"einsum: the equation must be a string, not {type(equation).__name__}",
             TypeError,
         )
-    if len(operands) == 1 and isinstance(operands[0], list | tuple):
+    while len(operands) == 1 and isinstance(operands[0], list | tuple):
         operands = operands[0]
     for operand in operands:
         check(

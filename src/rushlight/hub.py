@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
+from urllib.parse import urlparse  # noqa: F401  programs import it from here
 
 from .core.missing import missing_class
 

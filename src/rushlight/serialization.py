@@ -4,7 +4,8 @@ Plain data (dict, list, tuple, str, bytes, numbers, None, Size, dtype, device, N
 becomes a safetensors file: tensors are entries, named by their place in the object, so that other safetensors
 readers find a state dict under its own names; the object itself is JSON in the file's metadata
 (`_serialization/trees.py`).
-Any other object, such as a whole module, is pickled into PyTorch's archive format (`_serialization/pickled.py`).
+Any other object, such as a whole module, is pickled into PyTorch's archive format (`_serialization/pickled.py`),
+and so is everything in a program that runs under PyTorch's name (`rushlight run`).
 
 `load` reads both, and the files of PyTorch itself. Nothing in a file is executed unless the caller says
 weights_only=False, and a file is checked before anything is built from it.
@@ -33,6 +34,7 @@ from .core.lazy import LazyModule
 from .core.mapped import of_file
 from .core.nested_base import NestedBase
 from .core.pytree import flatten
+from .core.shown_name import SHOWN
 from .core.storage import UntypedStorage
 from .core.tensor import Tensor
 from .core.tokens import device
@@ -215,7 +217,8 @@ def _write(obj: Any, file: Any, folder: str, pickle_module: Any, protocol: int, 
     if not new_format:
         write_pickles(file, obj, pickle_module, protocol)
         return
-    if pickle_module is None and protocol == DEFAULT_PROTOCOL and not skipping:
+    as_torch = SHOWN.package == "torch"  # whose programs expect files that PyTorch reads
+    if pickle_module is None and protocol == DEFAULT_PROTOCOL and not skipping and not as_torch:
         writer = TreeWriter()
         try:
             tree = writer.encode(obj, ())

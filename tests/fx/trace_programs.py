@@ -49,6 +49,27 @@ def bits_and_shifts(lib: Any) -> Program:
 
 
 @program
+def operands_in_any_form(lib: Any) -> Program:
+    def function(x, y):
+        i = lib.functional.unravel_index(x.long(), (2, 3))
+        return (
+            lib.einsum("i,j->ij", (x, y)),
+            lib.einsum("i,j->ij", [x, y]),
+            lib.functional.einsum("i,i->", ((x, y),)),
+            lib.einsum("i->", [x]),
+            lib.einsum(x, [0], y, [1], [1, 0]),
+            lib.atleast_2d(x, y),
+            lib.broadcast_tensors(x, y),
+            lib.cartesian_prod(x, y),
+            lib.block_diag(x, y),
+            lib.meshgrid(x, y, indexing="ij"),
+            i,
+        )
+
+    return Program(function, (lib.arange(3.0), lib.ones(3)))
+
+
+@program
 def methods_and_attributes(lib: Any) -> Program:
     def function(x):
         n = x.shape[0]

@@ -15,6 +15,7 @@ from .._api.compiler import (
 from ..core.marks import mark_dynamic, mark_static, mark_unbacked, maybe_mark_dynamic
 from ..nn.modules._compiled import OptimizedModule
 from . import config, exc
+from . import utils as utils
 from .eval_frame import (
     GuardFail,
     forbid_in_graph,

@@ -50,6 +50,7 @@ _WITH_INDICES = {
     if name.endswith("_with_indices")
 }
 _NOT_ASKED = {"l1_loss": ("weight",)}  # what PyTorch leaves out of the node
+_BY_NAME = {"unravel_index": ("shape",)}  # arguments without a default that go by name
 
 
 def package() -> Any:
@@ -71,6 +72,8 @@ def arranged(name: str, function: Callable[..., Any], args: Any, kwargs: Any) ->
         return inspect.unwrap(getattr(package(), name, function)), args, kwargs
     if name in IN_NN:
         return function, args, kwargs
+    if name == "einsum":
+        return function, _flat_operands(args), kwargs
     with_indices = _WITH_INDICES.get(name)
     bound = inspect.signature(function if with_indices is None else with_indices).bind(*args, **kwargs)
     bound.apply_defaults()
@@ -82,13 +85,20 @@ def arranged(name: str, function: Callable[..., Any], args: Any, kwargs: Any) ->
             given.extend(value)
         elif parameter.kind is parameter.VAR_KEYWORD:
             named.update(value)
-        elif parameter.default is parameter.empty:
+        elif parameter.default is parameter.empty and parameter.name not in _BY_NAME.get(name, ()):
             given.append(value)
         elif parameter.name not in _NOT_ASKED.get(name, ()):
             named[parameter.name] = value
     if with_indices is not None and named["return_indices"] is True:
         function = with_indices
     return function, tuple(given), named
+
+
+def _flat_operands(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments of einsum, whose operands may come in one list: those of the node never do."""
+    while len(args) == 2 and isinstance(args[0], str) and isinstance(args[1], tuple | list):
+        args = (args[0], *args[1])
+    return args
 
 
 def _public_names() -> dict[int, str]:

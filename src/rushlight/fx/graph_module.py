@@ -158,6 +158,22 @@ class GraphModule(Module):
         return f"{super().__repr__()}\n{self._code}\n{hint}"
 
 
+_USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"  # in `meta`: attributes that copies have, too
+
+
+class _CodeOnlyModule(Module):
+    """A module with these attributes and no more, of which a copy of a GraphModule can be made."""
+
+    def __init__(self, body: dict[str, Any]) -> None:
+        super().__init__()
+        self.__dict__ = body
+
+
+def _copy_attr(from_module: Module, to_module: Module, target: str) -> None:
+    """Put what one module has at a dotted name where another has it, with modules on the way."""
+    _assign(to_module, target, _found(from_module, target))
+
+
 def _found(module: Module, target: str) -> Any:
     found: Any = module
     for part in target.split("."):

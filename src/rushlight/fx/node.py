@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # the input of a program, a call of a method, a module or a function, an attribute of the module, the result
 OPERATIONS = ("placeholder", "call_method", "call_module", "call_function", "get_attr", "output")
+Target = Callable[..., Any] | str  # what a node is applied to
+Argument = Any  # plain values, nodes, and containers of them
 _side_effects: set[Any] = set()
 
 

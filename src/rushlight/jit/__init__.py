@@ -136,6 +136,9 @@ def script_if_tracing(fn: Item) -> Item:
     return fn
 
 
+_script_if_tracing = script_if_tracing  # under which name torchvision asks for it
+
+
 def script_method(fn: Item) -> Item:
     """The function as it is.
 

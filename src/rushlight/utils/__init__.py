@@ -17,8 +17,10 @@ _MODULES = (
     "data",
     "deterministic",
     "dlpack",
+    "flop_counter",
     "hooks",
     "model_zoo",
+    "module_tracker",
     "weak",
 )
 _FROM = {"swap_tensors": "swapping"}  # functions, and the module that has them

@@ -51,11 +51,14 @@ def _length(x: Tensor, batch_first: bool) -> int:
     return x.shape[1 if batch_first and x.ndim == 3 else 0]
 
 
-def _activation(activation: Any) -> Callable[[Tensor], Tensor]:
-    if not isinstance(activation, str):
-        return activation
+def _get_activation_fn(activation: str) -> Callable[[Tensor], Tensor]:
+    """The function of this name, under which libraries ask for it."""
     check(activation in ("relu", "gelu"), f"activation should be relu/gelu, not {activation}")
     return getattr(F, activation)
+
+
+def _activation(activation: Any) -> Callable[[Tensor], Tensor]:
+    return _get_activation_fn(activation) if isinstance(activation, str) else activation
 
 
 def _copies(module: Module, count: int) -> ModuleList:
