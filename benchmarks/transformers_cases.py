@@ -1,20 +1,22 @@
-"""Models of Hugging Face's transformers with random weights, of medium size, and what they are called with.
+"""Models of Hugging Face's transformers with random weights, and what they are called with.
 
-4 layers of width 256 (T5 and Whisper: 2 of the encoder and 2 of the decoder; Mamba: 2), heads of 64, 2048 words;
-batches of 4 texts of 128 words (Mamba: of 32, for Dynamo unrolls its loop over positions), of 4 images of
-112 x 112, of 2 seconds of sound. Dropout is off.
+Of medium size: 4 layers of width 256 (T5 and Whisper: 2 of the encoder and 2 of the decoder; Mamba: 2), heads of
+64, 2048 words; batches of 4 texts of 128 words (Mamba: of 32, for Dynamo unrolls its loop over positions), of 4
+images of 112 x 112, of 2 seconds of sound. Small, with MODEL_SIZE=small: half the layers, width, words, batch and
+length. Dropout is off.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 import transformers as tr
 
-WORDS, LAYERS, WIDTH, HEADS = 2048, 4, 256, 4
-BATCH, LENGTH = 4, 128
+HALF = {"medium": 1, "small": 2}[os.environ.get("MODEL_SIZE", "medium")]
+WORDS, LAYERS, WIDTH, HEADS, BATCH, LENGTH = (n // HALF for n in (2048, 4, 256, 4, 4, 128))
 SIZES = {
     "num_hidden_layers": LAYERS,
     "hidden_size": WIDTH,
@@ -24,7 +26,7 @@ SIZES = {
 DECODER = {
     **SIZES,
     "vocab_size": WORDS,
-    "intermediate_size": 688,
+    "intermediate_size": 688 // HALF,
     "num_key_value_heads": HEADS // 2,
     "max_position_embeddings": 512,
 }
@@ -136,9 +138,9 @@ CASES: dict[str, Case] = {
     "bert": Case(bert, text_with_mask),
     "t5": Case(t5, text),
     "vit": Case(vit, image),
-    "mamba": Case(mamba, text, length=32),
-    "whisper": Case(whisper, speech, length=64),
-    "clip": Case(clip, text_and_image, length=64),
+    "mamba": Case(mamba, text, length=LENGTH // 4),
+    "whisper": Case(whisper, speech, length=LENGTH // 2),
+    "clip": Case(clip, text_and_image, length=LENGTH // 2),
     "qwen": Case(lambda: tr.Qwen3ForCausalLM(tr.Qwen3Config(**DECODER, head_dim=64)), text),
     "gemma": Case(lambda: tr.Gemma2ForCausalLM(tr.Gemma2Config(**DECODER, head_dim=64)), text),
     "mixtral": Case(mixtral, text),

@@ -4,6 +4,8 @@
     python benchmarks/transformers_compiled.py turns NAME [--training] [--threads 1]
     python benchmarks/transformers_compiled.py table [--threads 1]
 
+All take --size small or medium (transformers_cases.py).
+
 `first` measures the first call of each compiler, in a process of its own, with empty caches. `turns` lets both,
 and eager mode, run in turns, with what `first` left in the caches. The results go into a directory (`--results`),
 which `table` reads, so that an idle machine is needed for a minute at a time only. A unit of work is one call of
@@ -136,7 +138,7 @@ def keep(options: argparse.Namespace, part: str, values: dict[str, float]) -> No
 
 
 def _label(options: argparse.Namespace) -> str:
-    return f"{options.name}, {'training' if options.training else 'inference'}"
+    return f"{options.name}, {'training' if options.training else 'inference'}, {options.size}"
 
 
 def _caches(options: argparse.Namespace) -> Path:
@@ -150,6 +152,7 @@ def spawned(options: argparse.Namespace, contestants: Sequence[str]) -> dict[str
         "RUSHLIGHT_CACHE_DIR": str(caches / "rushlight"),
         "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),
         "HF_HUB_OFFLINE": "1",
+        "MODEL_SIZE": options.size,
         "OMP_NUM_THREADS": str(options.threads),
     }
     command = [sys.executable, __file__, "child", options.name, "--threads", str(options.threads)]
@@ -169,6 +172,8 @@ def table(options: argparse.Namespace) -> None:
     print("| --- | --- | --- | --- | --- | --- | --- |")
     ratios: dict[str, list[float]] = {"eager": [], "inductor": [], "first": []}
     for what, entry in known.items():
+        if not what.endswith(options.size):
+            continue
         best, first = entry.get(f"best, {options.threads}", {}), entry.get("first", {})
         if "rushlight" not in best:
             continue
@@ -198,6 +203,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("what", choices=commands)
     parser.add_argument("name", nargs="?", help="a model of transformers_cases.py")
     parser.add_argument("--training", action="store_true")
+    parser.add_argument("--size", choices=("small", "medium"), default="medium")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=6.0, help="of taking turns")
     parser.add_argument("--contestants", nargs="+", choices=CONTESTANTS, default=CONTESTANTS)
