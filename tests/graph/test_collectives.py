@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import rushlight as rl
@@ -38,6 +39,46 @@ def test_begun_early_and_waited_for_late() -> None:
         ]
         expected = program(x, w)
         assert rl.allclose(rl.compile(program, fullgraph=True)(x, w), expected, rtol=1e-4, atol=1e-4)
+    finally:
+        unregister(group)
+
+
+def test_results_of_earlier_collectives_are_used_while_the_last_one_travels() -> None:
+    group = register(ProcessGroup("alone", [0], 0))
+    ops = rl.ops._c10d_functional
+    try:
+
+        def program(x: rl.Tensor, w: rl.Tensor) -> tuple[rl.Tensor, ...]:
+            begun = [ops.all_reduce(x * k, "sum", "alone") for k in range(2, 5)]
+            s, t, u = (wait_tensor(each) for each in begun)
+            return u @ w, t @ (s @ w), (s + u) @ w, x @ w  # as an optimizer: the last one first
+
+        x, w = rl.randn(8, 8), rl.randn(8, 8)
+        order = _order(program, x, w)
+        behind = order[len(order) - order[::-1].index("all") :]
+        assert behind == ["product", "wait", "product", "wait", "product", "wait", "product", "product"]
+        expected = program(x, w)
+        for found, wanted in zip(rl.compile(program, fullgraph=True)(x, w), expected, strict=True):
+            assert rl.allclose(found, wanted, rtol=1e-4, atol=1e-4)
+    finally:
+        unregister(group)
+
+
+def test_a_bucket_is_reduced_in_its_own_memory() -> None:
+    group = register(ProcessGroup("alone", [0], 0))
+    ops = rl.ops._c10d_functional
+    try:
+
+        def program(x: rl.Tensor, y: rl.Tensor) -> rl.Tensor:
+            bucket = rl.cat([x.sin().view(-1), (y @ y).view(-1), (x * 2).view(-1)])
+            return wait_tensor(ops.all_reduce(bucket, "sum", "alone")) * 3
+
+        x, y = rl.randn(16, 16), rl.randn(16, 16)
+        stages = rl.explain(program, x, y).after("reuse memory")
+        (line,) = [line for line in str(stages).splitlines() if "all_reduce(" in line]
+        target, operand = re.search(r"call (\w+) = extern\((\w+);", line).groups()  # type: ignore[union-attr]
+        assert target == operand, line
+        assert rl.allclose(rl.compile(program, fullgraph=True)(x, y), program(x, y), rtol=1e-4, atol=1e-4)
     finally:
         unregister(group)
 

@@ -6,6 +6,7 @@ What is computed between the two calls is computed while messages travel. Beside
   gathered before is first read: one is used while the other is on its way.
 - A reduction of what another one gives is begun where the next one of that other group is, so that the first is
   not waited for at once.
+- When the last one has been begun, what needs the results of earlier ones is computed first.
 
 Calls that begin a collective stay in their order in each group of processes, which all of them have to agree on.
 """
@@ -29,6 +30,7 @@ def spread_collectives(graph: Graph) -> None:
         _gather_ahead(graph)
         _begin_chained_late(graph)
         _spread(graph)
+        _read_in_order(graph)
 
 
 def _spread(graph: Graph) -> None:
@@ -96,6 +98,21 @@ def _moved(graph: Graph, moves: Sequence[tuple[Sequence[Node], Node | None]]) ->
         if node not in gone:
             order += [*before.get(node, ()), node]
     graph.nodes = order
+
+
+def _read_in_order(graph: Graph) -> None:
+    """Sort what stands behind the last call that begins by the latest of those calls whose result it needs."""
+    begun = [node for node in graph.nodes if _begins(node)]
+    if not begun:
+        return
+    behind = graph.nodes.index(begun[-1]) + 1
+    number = {node: i for i, node in enumerate(begun)}
+    latest: dict[Node, int] = {}
+    for node in graph.nodes[behind:]:
+        needed = (value.node for value in node.inputs() if value.node is not None)
+        known = number if _waits(node) else latest
+        latest[node] = max((known.get(made, -1) for made in needed), default=-1)
+    graph.nodes[behind:] = sorted(graph.nodes[behind:], key=latest.__getitem__)
 
 
 # Gathering ahead.

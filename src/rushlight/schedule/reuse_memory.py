@@ -50,10 +50,10 @@ def _in_place(program: Program, call: Extern) -> Buffer | None:
     if call.node.op.schema.name not in ("all_reduce", "wait_tensor"):
         return None
     (old,), (new,) = call.inputs, call.outputs
-    fits = (
+    fits = bool(
         new.memory is old.memory is MemoryKind.TEMPORARY
         and new.size == old.size
-        and program.writer(old) is not None
+        and program.writers(old)
         and all(reader is call for reader in program.readers(old))
     )
     return old if fits else None
