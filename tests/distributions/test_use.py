@@ -386,3 +386,16 @@ def test_mixed_use_with_pytorch_code() -> None:
         return [*mixture.log_prob(x).tolist(), *mixture.mean.tolist(), *flow.log_prob(inside).tolist()]
 
     assert program(rushlight) == pytest.approx(program(torch), rel=1e-5)
+
+
+def test_a_distribution_that_is_a_module() -> None:
+    """As priors of libraries are: the attributes of a module hide methods of distributions."""
+
+    class Prior(D.Normal, rushlight.nn.Module):
+        def __init__(self, loc: float, scale: float) -> None:
+            rushlight.nn.Module.__init__(self)
+            D.Normal.__init__(self, loc, scale)
+
+    prior = Prior(1.0, 2.0)
+    assert repr(prior) == "Prior(loc: 1.0, scale: 2.0)"
+    assert prior.expand((3,), prior).mean.tolist() == [1.0, 1.0, 1.0]

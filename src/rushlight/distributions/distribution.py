@@ -78,7 +78,7 @@ class Distribution:
         """
         own = next(cls for cls in type(self).__mro__ if cls.__module__.startswith(_PACKAGE))
         new = self._get_checked_instance(own, _instance)
-        batch_shape, tensors = Size(batch_shape), {*self._parameters(), *self._kept}
+        batch_shape, tensors = Size(batch_shape), {*self._constraints(), *self._kept}
         for name, value in self.__dict__.items():
             if name in tensors or isinstance(value, Distribution):
                 value = self._expanded(value, batch_shape)
@@ -106,7 +106,7 @@ class Distribution:
         """The constraint of each parameter that is a tensor."""
         raise NotImplementedError
 
-    def _parameters(self) -> dict[str, constraints.Constraint]:
+    def _constraints(self) -> dict[str, constraints.Constraint]:  # a module has its own `_parameters`
         try:
             return self.arg_constraints
         except NotImplementedError:
@@ -140,7 +140,7 @@ class Distribution:
                 )
 
     def __repr__(self) -> str:
-        shown = {name: self.__dict__[name] for name in self._parameters() if name in self.__dict__}
+        shown = {name: self.__dict__[name] for name in self._constraints() if name in self.__dict__}
         arguments = (
             f"{name}: {value if value.numel() == 1 else value.size()}" for name, value in shown.items()
         )
