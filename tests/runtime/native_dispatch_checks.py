@@ -351,6 +351,8 @@ def test_views_are_those_of_python(requires_grad: bool) -> None:
         "detach": lambda t: t.detach(),
         "diagonal": lambda t: t.diagonal(1),
         "none": lambda t: t[3:3],
+        "no sizes": lambda t: t[1, 2:3].view(()),
+        "no steps": lambda t: t.as_strided((), (), 7),
     }
     for name, make in views.items():
         with in_python():

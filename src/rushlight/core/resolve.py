@@ -151,6 +151,10 @@ def as_longs(value: Sequence[Any]) -> Any:
     return tuple(value) or None
 
 
+def as_longs_or_none(value: Sequence[Any]) -> Any:
+    return as_longs(value) if value else ()
+
+
 def _as_numbers(value: Sequence[Any]) -> Any:
     for item in value:
         if type(item) is not float and type(item) is not int:
@@ -365,14 +369,18 @@ class Packet:
             return NO_MATCH if bound is not value or value._overrides or number else None
         if bound is value and type(value) in _PLAIN:
             return as_long if type(value) is int and type_.base == "int" else None
-        if not type_.is_list or type_.element_optional or not bound:
+        if not type_.is_list or type_.element_optional:
+            return NO_MATCH
+        # an empty list fits any: who asks first has it
+        empty = op is self.overloads[0] and type_.base == "int" and type_.size is None
+        if not bound and not (empty and bound == ()):
             return NO_MATCH
         if type(value) is int and type_.base == "int" and bound == (value,):
             return as_one_long
         if type(value) not in (tuple, list, Size):
             return NO_MATCH
         if type_.base == "int" and all(type(v) is int for v in value):
-            return as_longs
+            return as_longs_or_none if empty else as_longs
         if type_.base == "Scalar":
             return NO_MATCH if _as_numbers(value) is None else _as_numbers
         return _as_tensors if type_.base == "Tensor" and _as_tensors(value) is not None else NO_MATCH

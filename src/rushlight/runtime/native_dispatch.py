@@ -215,7 +215,7 @@ def learn(
         and op.result_names is None
         and len(types) <= MOST_ARGUMENTS
         and all(fix in FIXES for _, fix in fixes)
-        and all(types[i] is tuple for i, fix in fixes if fix is resolve.as_longs)
+        and all(types[i] is tuple for i, fix in fixes if fix in (resolve.as_longs, resolve.as_longs_or_none))
     )
     if "_fast" not in packet.__dict__:
         packet._fast = {}

@@ -29,7 +29,12 @@ from ..core.tensor import Tensor
 from ..core.traits import Trait
 from ..core.views import Geometry, geometry_of, run_view
 
-FIXES = {resolve.as_long: Fix.LONG, resolve.as_one_long: Fix.ONE_LONG, resolve.as_longs: Fix.LONGS}
+FIXES = {
+    resolve.as_long: Fix.LONG,
+    resolve.as_one_long: Fix.ONE_LONG,
+    resolve.as_longs: Fix.LONGS,
+    resolve.as_longs_or_none: Fix.LONGS_OR_NONE,
+}
 Fixes = Sequence[tuple[int, Any]]
 MOST_MISSES = 4096  # of a table whose views are looked for: then they are not any more
 
@@ -55,7 +60,7 @@ class Form:
     def plain(self, i: int) -> bool:
         """Whether an argument is just what is given in its place."""
         single = self.given if self.lead < 0 else self.lead
-        return i < single and self.fix_words()[i] in (Fix.NONE, Fix.LONG, Fix.LONGS)
+        return i < single and self.fix_words()[i] in (Fix.NONE, Fix.LONG, Fix.LONGS, Fix.LONGS_OR_NONE)
 
     def as_given(self, values: Arguments) -> Iterator[Any]:
         """What was given, of all arguments."""

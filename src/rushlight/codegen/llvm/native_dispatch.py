@@ -32,6 +32,7 @@ class Fix(IntEnum):
     LONG = 1  # an int, that fits into 64 bits
     ONE_LONG = 2  # the same in a tuple
     LONGS = 3  # a tuple of such ints
+    LONGS_OR_NONE = 4  # one that may be empty
 
 
 class OpTable(Struct):
@@ -357,9 +358,10 @@ class DispatchEmitter(ComputeEmitter, ViewEmitter):
             )
             with self.when(single):
                 self._check_long(value, refused)
-            with self.when(self.compare("==", fix, int(Fix.LONGS))):
+            with self.when(self.compare(">=", fix, int(Fix.LONGS))):
                 count = self.api("PyTuple_Size", value)
-                self.require(self.compare(">", count, 0), refused)
+                some = self.compare(">", count, 0)
+                self.require(self.or_(some, self.compare("==", fix, int(Fix.LONGS_OR_NONE))), refused)
                 with self.loop(0, count) as k:
                     item = self.api("PyTuple_GetItem", value, k)
                     self.require(self.is_same(self.type_of(item), self.object("int")), refused)
