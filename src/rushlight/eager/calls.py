@@ -9,7 +9,7 @@ thread of worker.py.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 from ..core.determinism import DETERMINISM
@@ -45,11 +45,12 @@ LARGE = 1 << 14  # elements from which a kernel is bound to sizes that come for 
 class CallKind:
     """Calls of one operator that one kernel may serve."""
 
-    __slots__ = ("generation", "kernels", "looked", "queued", "refused", "seconds")
+    __slots__ = ("generation", "kernels", "looked", "queued", "refused", "seconds", "worth")
 
-    def __init__(self) -> None:
+    def __init__(self, one_size: bool) -> None:
+        self.worth = WORTH_OF_ONE_SIZE if one_size else WORTH
         self.kernels: dict[int, Any] = {}  # by stage; other threads may add to them at any time
-        self.seconds = 0.0  # that NumPy took
+        self.seconds = 0.0  # that NumPy took, and the way there
         self.queued = False
         self.refused = False  # there is no kernel
         self.looked = False  # for one on disk
@@ -92,13 +93,24 @@ class CallKind:
         logger("eager").info("%s runs on NumPy: %s: %s", op.name, type(error).__name__, error)
         self.refused = True
 
-    def bind(self, op: OpDef, form: Form, arrays: list[Any]) -> Any:
-        """A kernel bound to the sizes of a form, if there is one that serves them."""
+    def waits(self) -> bool:
+        """Whether its calls run on NumPy's kernel, and nothing is to be done but to count their time."""
+        queued = self.queued and self.generation == worker.generation()
+        return (
+            not self.kernels
+            and not self.refused
+            and (queued or self.seconds <= self.worth)
+            and (self.looked or _stored is None)
+            and settings.get() != "native"
+        )
+
+    def bind(self, op: OpDef, form: Form, arrays: list[Any], refused: Container[int]) -> Any:
+        """A kernel bound to the sizes of a form, by its stage, if there is one that serves them."""
         try:
-            for _, kernel in sorted(self.kernels.items()):  # in order, whichever call asked for them
-                bound = kernel.bind(form, arrays)
+            for stage, kernel in sorted(self.kernels.items()):  # in order, whichever call asked for them
+                bound = None if stage in refused else kernel.bind(form, arrays)
                 if bound is not None:
-                    return bound
+                    return {stage: bound}
         except Exception as error:
             self.refuse(op, error)
         if len(self.kernels) >= MOST_KERNELS:
@@ -112,6 +124,7 @@ class OperatorCalls:
     def __init__(self, op: OpDef, reference: Runner) -> None:
         self.op, self.reference = op, reference
         self.natives: dict[Any, Callable[..., Any]] = {}  # by signature, of those that have a kernel
+        self.bound: dict[Any, dict[int, Any]] = {}  # of calls with numbers: the same, by stage
         self.known: dict[Any, CallKind | None] = {}  # of others that were met; None: NumPy's alone
         self.kinds: dict[Any, CallKind] = {}
         arguments = op.schema.arguments
@@ -124,9 +137,16 @@ class OperatorCalls:
 
     def meet(self, args: Arguments, key: Any, arrays: list[Any]) -> Any:
         """Run a call whose signature has no native callable, or one that refused it."""
-        op, known = self.op, self.known.get(key, _UNKNOWN)
+        started, op, known = time.perf_counter(), self.op, self.known.get(key, _UNKNOWN)
         met = known is not _UNKNOWN
-        if known is None or not 0 < len(arrays) <= MOST_TENSORS or key in self.natives:
+        if known is None or not 0 < len(arrays) <= MOST_TENSORS:
+            return self.reference(op, args)
+        if met and known.waits():
+            result = self.reference(op, args)
+            _spend(known, time.perf_counter() - started)
+            return result
+        refused = self.bound.get(key, {})
+        if key in self.natives and not refused:
             return self.reference(op, args)
         form = form_of(op, args, self.live)
         if form is None:
@@ -135,33 +155,39 @@ class OperatorCalls:
         if kind is None:
             if len(self.kinds) >= MOST_KINDS:
                 return self._alone(key, args)
-            kind = self.kinds[form.key] = CallKind()
+            kind = self.kinds[form.key] = CallKind(form.fixed)
         kind.look(op, form)
         if settings.get() == "native" and not kind.refused:
-            bound = kind.bind(op, form, arrays)
+            bound = kind.bind(op, form, arrays, refused)
             if bound is None and not kind.refused:
                 kind.compile(op, form)
-                bound = kind.bind(op, form, arrays)
+                bound = kind.bind(op, form, arrays, refused)
         elif kind.kernels and (met or max(a.size for a in arrays) >= LARGE):
-            bound = kind.bind(op, form, arrays)
+            bound = kind.bind(op, form, arrays, refused)
         else:
             bound = None
         if bound is not None:
-            if len(self.natives) >= MOST_BOUND:
-                self.natives.clear()
-            self.natives[key] = bound
+            self._call_natively(key, {**bound, **refused}, form)
             return self.run(op, args)
         if kind.refused:
             self._give_up()
             return self._alone(key, args)
         if not met:
             self._remember(key, kind)
-        started = time.perf_counter()
         result = self.reference(op, args)
         _spend(kind, time.perf_counter() - started)
-        if kind.seconds > (WORTH_OF_ONE_SIZE if form.fixed else WORTH):
+        if kind.seconds > kind.worth:
             self._request(kind, form)
         return result
+
+    def _call_natively(self, key: Any, bound: dict[int, Any], form: Form) -> None:
+        """Have calls with this signature run by these kernels: the first that does not refuse their numbers."""
+        if len(self.natives) >= MOST_BOUND:
+            self.natives.clear()
+            self.bound.clear()
+        if form.numbers:
+            self.bound[key] = bound
+        self.natives[key] = next(iter(bound.values())) if len(bound) == 1 else first_of(bound.values())
 
     def _give_up(self) -> None:
         """Look no longer at the calls of an operator that has no kernel for any kind of them."""
@@ -201,6 +227,20 @@ def _spend(kind: CallKind, seconds: float) -> None:
         before, _spent = _spent, _spent + seconds
         if before < WORTH_LOOKING <= _spent:
             worker.submit(lambda: kernels.compile_form)  # which imports the compiler
+
+
+def first_of(natives: Iterable[Callable[..., Any]]) -> Callable[..., Any]:
+    """A native callable that asks several, which refuse calls with other numbers than they are made for."""
+    runs = tuple(natives)
+
+    def run(*given: Any) -> Any:
+        for each in runs:
+            found = each(*given)
+            if found is not NotImplemented:
+                return found
+        return NotImplemented
+
+    return run
 
 
 def runner(op: OpDef, reference: Runner) -> Runner:
