@@ -16,7 +16,7 @@ from rushlight import nn
 from rushlight.compiler.graph_breaks import PIECES
 from rushlight.core.modes import MODES
 from rushlight.programs import automatic
-from rushlight.programs.automatic import WARM
+from rushlight.programs.automatic import MOST_WARM, PAYS, WARM
 from rushlight.programs.piece_function import MOST_CHANGES
 
 CALLS = WARM + 3  # the last ones run compiled code
@@ -253,3 +253,46 @@ def test_threads_that_ran_pieces_before_have_no_runner_of_their_own() -> None:
     assert piece(module).runs_compiled
     automatic.disable()
     assert MODES.pieces is None
+
+
+class Around(nn.Module):
+    """What a program makes anew for a few calls."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: Any) -> Any:
+        return self.inner(x) + 1
+
+
+def test_what_is_made_anew_again_and_again_is_not_compiled_each_time() -> None:
+    inner, captures = model(), 0
+    for _ in range(30):
+        around = Around(inner)
+        for _ in range(CALLS):
+            rl.testing.assert_close(around(rl.ones(5, 3)), inner._call_impl(rl.ones(5, 3)) + 1)
+        captures += piece(around).compiled is not None
+    assert captures == 1
+    assert piece(inner).runs_compiled  # which stays
+    for _ in range(MOST_WARM):
+        around(rl.ones(5, 3))
+    assert piece(around).runs_compiled  # at last
+
+
+def test_what_is_made_anew_is_compiled_as_soon_as_the_first_where_that_pays() -> None:
+    first = Around(model())
+    for _ in range(CALLS + PAYS):
+        first(rl.ones(5, 3))
+    second = Around(model())
+    for _ in range(CALLS):
+        second(rl.ones(5, 3))
+    assert piece(second).runs_compiled
+
+
+def test_layers_of_one_class_wait_as_long_as_one() -> None:
+    layers = [Around(model()) for _ in range(8)]
+    for _ in range(CALLS):
+        for layer in layers:
+            layer(rl.ones(5, 3))
+    assert all(piece(layer).runs_compiled for layer in layers)

@@ -3,14 +3,17 @@
 Each outermost call of a module with parts, and each step of an optimizer, is a piece. Its first calls run
 eagerly; from then on it is a compiled function, which compiles what comes a second time, and whose guards see to
 it that a call does what the eager one does. A program that has no graph, or does what a graph would leave out
-(effects.py), runs eagerly, and the modules inside of it are pieces in their turn.
+(effects.py), runs eagerly, and the modules inside of it are pieces in their turn. So does for longer and longer
+what a program makes anew again and again, to call it less often than a compilation is worth.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import MethodType
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 from ..compiler.graph_breaks import PIECES
 from ..core.lazy import LazyModule
@@ -20,6 +23,8 @@ from ..nn.modules._compiled import OptimizedModule
 _piece_function = LazyModule("rushlight.programs.piece_function")  # and the compiler
 
 WARM = 5  # calls of a piece that run eagerly
+MOST_WARM = 1280  # of one whose kind has not been worth compiling
+PAYS = 200  # calls of compiled code that are worth a compilation
 
 
 class Observer(Protocol):
@@ -31,6 +36,26 @@ class Observer(Protocol):
 _observer: Observer | None = None
 
 
+@dataclass
+class Kind:
+    """The pieces whose owners are of one class, and whether it has paid to compile them."""
+
+    captures: int = 0
+    runs: int = 0  # of compiled code
+    wait: int = WARM
+
+    def wait_of_new(self) -> int:
+        """How many calls of a piece that is new run eagerly: ever more, while it has not paid to compile others.
+
+        All that are called before the first of them is compiled, such as the layers of a model, wait as long."""
+        pays = self.runs >= PAYS * self.captures
+        self.wait = WARM if pays else min(2 * self.wait, MOST_WARM)
+        return self.wait
+
+
+_kinds: WeakKeyDictionary[type, Kind] = WeakKeyDictionary()
+
+
 class Piece:
     """A module or an optimizer, and the function of it that is compiled."""
 
@@ -38,15 +63,23 @@ class Piece:
         self.function = MethodType(method, owner)
         self.calls = 0
         self.compiled: Any = None
+        self.kind = _kinds.setdefault(type(owner), Kind())
+        self.wait = self.kind.wait_of_new()
 
     def __call__(self, args: Any, kwargs: Any) -> Any:
         if self.compiled is None:
             self.calls += 1
-            if self.calls <= WARM:
-                return run_eagerly(self.function, args, kwargs)
+            if self.calls <= self.wait:
+                if self.wait == WARM:
+                    return run_eagerly(self.function, args, kwargs)
+                return self.function(*args, **kwargs)  # its modules are pieces meanwhile
             self.compiled = _piece_function.PieceFunction(self.function, fullgraph=False, patient=True)
+            self.compiled.kind = self.kind
         self.compiled.ran_eagerly = self.compiled.tried = False
-        return self.compiled(*args, **kwargs)
+        result = self.compiled(*args, **kwargs)
+        if not self.compiled.ran_eagerly:
+            self.kind.runs += 1
+        return result
 
     @property
     def runs_compiled(self) -> bool:
@@ -81,6 +114,7 @@ def enable(observer: Observer | None = None) -> None:
     """Have pieces compiled from now on, in every thread."""
     global _observer
     _observer = observer
+    _kinds.clear()
     type(MODES).pieces = staticmethod(run_piece)
 
 

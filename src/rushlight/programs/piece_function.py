@@ -12,13 +12,15 @@ from ..compiler.pipeline import CaptureResult
 from ..compiler.specialization import Specialization
 from ..logs import logger
 from . import effects
-from .automatic import run_eagerly
+from .automatic import Kind, run_eagerly
 
 MOST_CHANGES = 4  # recompilations of one kind of call because of values from elsewhere; then it runs eagerly
 
 
 class PieceFunction(CompiledFunction):
     """A compiled function that nobody has asked for."""
+
+    kind: Kind
 
     # of the call that ran last
     ran_eagerly = False
@@ -41,6 +43,7 @@ class PieceFunction(CompiledFunction):
     def _captured(
         self, key: CallKey, args: Any, kwargs: Any, environment: Surroundings
     ) -> tuple[CapturedCall | None, Any]:
+        self.kind.captures += 1
         call, result = super()._captured(key, args, kwargs, environment)
         self.tried = call is None
         return call, result
