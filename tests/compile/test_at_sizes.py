@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from typing import Any
 
 import numpy as np
@@ -103,6 +105,35 @@ def test_writes_reach_the_caller() -> None:
         (x, y), (a, b) = given(rows), given(rows)
         assert rl.allclose(function(x, y), program(a, b), atol=1e-5)
         assert rl.equal(x, a) and x._version == a._version
+
+
+def test_training_steps_run_natively() -> None:
+    """Gradients of calls before are in the way of nobody: a call keeps nothing but what it returns."""
+    layer = rl.nn.Linear(16, 4)
+    optimizer = rl.optim.AdamW(layer.parameters())
+
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = layer(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    function = rl.compile(step, dynamic=True)
+    x = given(6)[0]
+    gc.disable()
+    try:
+        function(x)
+        before = weakref.ref(layer.weight.grad._array)
+        function(x)
+        assert before() is None
+    finally:
+        gc.enable()
+    for _ in range(3):
+        function(x)
+    (form,) = fixed_forms(function)
+    native, specialization = function._fast
+    assert specialization is form and form.native_call and native(x) is not NotImplemented
 
 
 def test_it_looks_at_what_it_knows_from_elsewhere() -> None:

@@ -145,17 +145,9 @@ def run_specialization(
     if spec.live.symbols.data:
         spec.live.found(numbers, sizes)
     write_back(spec, sources, outputs, writes)
-    deferred: list[Any] = []
-
-    def given(leaf: Leaf) -> Any:
-        if leaf.kind == "deferred":
-            return deferred[leaf.index] if leaf.python is None else deferred[leaf.index][leaf.python]
-        if leaf.held is not None:
-            return leaf.python(given(leaf.held))
-        return _returned(spec.sized(leaf, sizes), leaves, sources, outputs, numbers)
-
+    given = _LeavesOfCall(spec, sizes, (leaves, sources, outputs, numbers))
     for waiting in call.deferred:
-        deferred.append(waiting.run(waiting.mapped(Leaf, given)))
+        given.deferred.append(waiting.run(waiting.mapped(Leaf, given)))
     returned = _results(spec, given)
     for target, leaf in gradients:
         target.find(leaves)._grad = given(leaf)
@@ -171,6 +163,24 @@ def run_specialization(
         for store, value in zip(call.stores, values, strict=True):
             store.put(value, arguments)
     return result
+
+
+class _LeavesOfCall:
+    """What stands for a leaf of the captured call in a call that has run.
+
+    A closure that calls itself would be a cycle, and keep all outputs until garbage is collected."""
+
+    def __init__(self, spec: Specialization, sizes: list[Any], call: tuple[Any, ...]) -> None:
+        self.spec, self.sizes, self.call = spec, sizes, call
+        self.deferred: list[Any] = []  # what was computed after the program
+
+    def __call__(self, leaf: Leaf) -> Any:
+        if leaf.kind == "deferred":
+            found = self.deferred[leaf.index]
+            return found if leaf.python is None else found[leaf.python]
+        if leaf.held is not None:
+            return leaf.python(self(leaf.held))
+        return _returned(self.spec.sized(leaf, self.sizes), *self.call)
 
 
 def _results(spec: Specialization, given: Callable[[Leaf], Any]) -> list[Any]:
