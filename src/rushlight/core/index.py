@@ -11,12 +11,13 @@ simplification is exact for every value the atoms can take; what cannot be shown
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .atoms import Atom, Bound, Dim, floor_div
 from .polynomial import Monomial, Polynomial, add_terms, common_factor, product_bounds
-from .remembered import Results, remembered, remembered_mapping, results_of
+from .remembered import Results, memory_of, remembered, remembered_mapping
 
 
 class Below(Atom):
@@ -114,13 +115,13 @@ class Index(Polynomial):
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
         if type(other) is int:
             return self.constant_value() == other
         if type(other) is not Index:
             other = getattr(other, "index", None)
-        return self is other or (
-            isinstance(other, Index) and hash(self) == hash(other) and self.terms == other.terms
-        )
+        return isinstance(other, Index) and self.terms == other.terms
 
     __hash__ = Polynomial.__hash__
 
@@ -139,6 +140,7 @@ class Index(Polynomial):
     def __neg__(self) -> Index:
         return Index({monomial: -c for monomial, c in self.terms.items()})
 
+    @remembered
     def __sub__(self, other: IndexLike) -> Index:
         return self + -as_index(other)
 
@@ -221,27 +223,26 @@ _KNOWN = Results()  # of numbers and atoms
 
 
 def as_index(value: IndexLike) -> Index:
-    if isinstance(value, Index):
+    if type(value) is Index:
         return value
-    if type(value) is not int and not isinstance(value, Atom):
+    if type(value) is int:
+        number = _KNOWN.get(value)
+        if number is None:
+            number = Index({(): value})
+            _KNOWN.keep(value, number)
+        return number
+    if not isinstance(value, Atom):
         # a size that changes has an expression (core/symbols.py)
-        expression = getattr(value, "index", None)
-        return expression if isinstance(expression, Index) else Index({(): value})
-    known = _of_owner(value) if isinstance(value, Atom) and not value.fixed else _KNOWN
-    found: Index | None = known.get(value)
+        expression: Any = getattr(value, "index", None)
+        return expression if isinstance(expression, Index) else as_index(operator.index(value))  # type: ignore[arg-type]
+    known = _KNOWN if value.fixed else memory_of(value.owner)
+    found: Index | None = None if known is None else known.get(value)
     if found is None:
-        if isinstance(value, Var) and value.extent == 1:
-            found = ZERO  # a loop of one iteration is at 0
-        else:
-            found = Index({(value,): 1} if isinstance(value, Atom) else {(): value})
-        known[value] = found
+        # a loop of one iteration is at 0
+        found = ZERO if isinstance(value, Var) and value.extent == 1 else Index({(value,): 1})
+        if known is not None:
+            known.keep(value, found)
     return found
-
-
-def _of_owner(atom: Atom) -> dict[Any, Index]:
-    """The expressions of atoms that change from call to call, which their owner remembers."""
-    found = results_of(atom.owner, as_index)
-    return {} if found is None else found
 
 
 def dot(indices: Iterable[IndexLike], strides: Iterable[IndexLike], offset: IndexLike = 0) -> Index:

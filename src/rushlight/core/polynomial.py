@@ -11,27 +11,28 @@ Monomial = tuple[Atom, ...]
 
 
 class Polynomial:
-    """`terms` maps products of atoms to non-zero integer coefficients; () is the constant."""
+    """`terms` maps products of atoms to non-zero integer coefficients; () is the constant. It takes them over."""
 
     __slots__ = ("_atoms", "_bounds", "_hash", "fixed", "owner", "terms", "with_remainder")
 
-    def __init__(self, terms: Mapping[Monomial, int]) -> None:
+    def __init__(self, terms: dict[Monomial, int]) -> None:
         self._atoms: frozenset[Atom] | None = None
-        self.terms = {monomial: c for monomial, c in terms.items() if c}
+        self.terms = {monomial: c for monomial, c in terms.items() if c} if 0 in terms.values() else terms
         self._hash: int | None = None
         self._bounds: tuple[Bound, Bound] | None = None
         self.fixed, self.owner, self.with_remainder = True, None, False
         for monomial in self.terms:
             for atom in monomial:
-                if not atom.fixed and self.fixed:
+                if self.fixed and not atom.fixed:
                     self.fixed, self.owner = False, atom.owner
                 if atom.is_remainder:
                     self.with_remainder = True
 
     def __hash__(self) -> int:
-        if self._hash is None:
-            self._hash = hash(frozenset(self.terms.items()))
-        return self._hash
+        found = self._hash
+        if found is None:
+            found = self._hash = hash(frozenset(self.terms.items()))
+        return found
 
     def constant_value(self) -> int | None:
         """The value of an expression without atoms, else None."""

@@ -8,42 +8,24 @@ alone, by the `owner` of these for as long as a program is compiled (core/symbol
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 
 class Results(dict[Any, Any]):
-    """Of one operation; when there are too many, all are forgotten."""
+    """Of operations and operands; when there are too many, all are forgotten."""
 
     MOST = 100_000
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def keep(self, key: Any, value: Any) -> None:
         if len(self) >= self.MOST:
             self.clear()
-        super().__setitem__(key, value)
+        self[key] = value
 
 
-def results_of(owner: Any, operation: Any) -> Results | None:
-    """What the owner of symbols remembers of an operation; None if there is no owner."""
-    memory: dict[Any, Results] | None = getattr(owner, "remembered", None)
-    if memory is None:
-        return None
-    found = memory.get(operation)
-    if found is None:
-        found = memory[operation] = Results()
-    return found
-
-
-def _kept(known: Results, operation: Any, self: Any, others: Iterable[Any]) -> Results | None:
-    """Where the results for these operands are; None if they are not to be remembered."""
-    fixed, owner = self.fixed, self.owner
-    for other in others:
-        if type(other) is not int:
-            # of its class first: a size that changes becomes a number when it is asked for what it has not
-            if not hasattr(type(other), "fixed"):
-                return None
-            fixed, owner = fixed and other.fixed, owner or other.owner
-    return known if fixed else results_of(owner, operation)
+def memory_of(owner: Any) -> Results | None:
+    """What the owner of symbols remembers; None if there is no owner."""
+    return getattr(owner, "remembered", None)
 
 
 def remembered(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -52,13 +34,21 @@ def remembered(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any
 
     @functools.wraps(operation)
     def result(self: Any, other: Any) -> Any:
-        kept = _kept(known, operation, self, (other,))
+        fixed, owner = self.fixed, self.owner
+        if type(other) is not int:
+            # of its class first: a size that changes becomes a number when it is asked for what it has not
+            if not hasattr(type(other), "fixed"):
+                return operation(self, other)
+            if not other.fixed:
+                fixed, owner = False, owner or other.owner
+        kept = known if fixed else memory_of(owner)
         if kept is None:
             return operation(self, other)
-        key = (self, other)
+        key = (operation, self, other)
         found = kept.get(key)
         if found is None:
-            found = kept[key] = operation(self, other)
+            found = operation(self, other)
+            kept.keep(key, found)
         return found
 
     return result
@@ -70,13 +60,21 @@ def remembered_mapping(operation: Callable[[Any, Mapping[Any, Any]], Any]) -> Ca
 
     @functools.wraps(operation)
     def result(self: Any, values: Mapping[Any, Any]) -> Any:
-        kept = _kept(known, operation, self, values.values())
+        fixed, owner = self.fixed, self.owner
+        for value in values.values():
+            if type(value) is not int:
+                if not hasattr(type(value), "fixed"):
+                    return operation(self, values)
+                if not value.fixed:
+                    fixed, owner = False, owner or value.owner
+        kept = known if fixed else memory_of(owner)
         if kept is None:
             return operation(self, values)
-        key = (self, tuple(values.items()))
+        key = (operation, self, tuple(values.items()))
         found = kept.get(key)
         if found is None:
-            found = kept[key] = operation(self, values)
+            found = operation(self, values)
+            kept.keep(key, found)
         return found
 
     return result

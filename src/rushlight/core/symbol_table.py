@@ -24,6 +24,7 @@ from .atoms import INFINITY, Atom, Bound, Dim, floor_div
 from .giving_up import go_on
 from .index import Index, Quotient, Remainder, as_index
 from .proofs import always_nonnegative, may_exceed, never_zero
+from .remembered import Results
 
 LARGEST = 1 << 62  # no size is larger, nor any index
 
@@ -129,8 +130,10 @@ class Symbols:
         self._followed: dict[Index, tuple[bool, int]] = {}
         self._equal: dict[Dim, Index] = {}  # symbols that are an expression of others, by a guard
         self._made: dict[DerivedSize, Any] = {}
+        self._simple: dict[Index, Index] = {}  # expressions with what is in `_equal` put in their place
+        self._answered: dict[tuple[str, Index], bool] = {}  # questions about sizes that are no data
         # results of arithmetic with these symbols while a program is compiled (core/remembered.py)
-        self.remembered: dict[Any, Any] = {}
+        self.remembered = Results()
 
     @property
     def asking(self) -> bool:
@@ -167,32 +170,43 @@ class Symbols:
 
     def simplified(self, index: Index) -> Index:
         """With symbols that are known to be others, or numbers, replaced."""
-        return index.substitute(self._equal) if self._equal else index
+        if not self._equal:
+            return index
+        found = self._simple.get(index)
+        if found is None:
+            found = self._simple[index] = index.substitute(self._equal)
+        return found
 
     # Assumptions.
 
     def is_zero(self, index: Index) -> bool:
         """Whether an expression is 0: a guard, unless it is so for all sizes or for none."""
-        index = self.simplified(index)
-        known = self._proved_zero(index)
-        if known is not None:
-            return known
-        known = self._decided("== 0", index)
-        if known is not None:
-            return known
-        holds = self._assume("== 0", index)
-        if holds:
-            self._equate(index)
-        return holds
+        return self._answer("== 0", index)
 
     def is_nonnegative(self, index: Index) -> bool:
         """Whether an expression is 0 or more: a guard, unless that is the same for all sizes."""
-        index = self.simplified(index)
-        known = self._proved_nonnegative(index)
+        return self._answer(">= 0", index)
+
+    def _answer(self, relation: str, index: Index) -> bool:
+        known = self._answered.get((relation, index))
+        if known is None:
+            known = self._asked(relation, self.simplified(index))
+            if not self.data:  # of which more is learnt
+                self._answered[relation, index] = known
+        return known
+
+    def _asked(self, relation: str, index: Index) -> bool:
+        zero = relation == "== 0"
+        known = self._proved_zero(index) if zero else self._proved_nonnegative(index)
         if known is not None:
             return known
-        known = self._decided(">= 0", index)
-        return self._assume(">= 0", index) if known is None else known
+        known = self._decided(relation, index)
+        if known is not None:
+            return known
+        holds = self._assume(relation, index)
+        if zero and holds:
+            self._equate(index)
+        return holds
 
     def proved(self, relation: str, index: Index) -> bool | None:
         """Whether a relation holds for all sizes, or for none; None if that is not known."""
@@ -273,7 +287,7 @@ class Symbols:
             return
 
     def _replace(self, dim: Dim, value: Index) -> None:
-        self._followed = {}
+        self._followed, self._simple = {}, {}
         self._equal = {known: other.substitute({dim: value}) for known, other in self._equal.items()}
         self._equal[dim] = value
 
