@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 from ..core.symbols import hint, is_size
 from ..loops.kernels import Product
@@ -39,7 +40,7 @@ from .cost import (
     WINDOWS_BLOCK,
 )
 from .epilogue import plan_epilogue
-from .packing import plan_pack, slab_bytes
+from .packing import PackPlan, plan_pack, slab_bytes
 from .product import Grid, ProductPlan, Tile, TileKernel
 
 
@@ -70,19 +71,18 @@ def fit_plan(
     size, (height, width) = p.dtype.itemsize, (tile.height, tile.width)
     tiles, panels = -(-p.rows // height), -(-p.columns // width)
     chunk = _chunk(height, width * size)
+    grid = Grid(shares, 1, 1) if shares else _grid(p, tiles, panels)
     if tile.kernel is TileKernel.DEPTH:
-        plan = ProductPlan(product, tile, tiles, panels, p.depth, chunk, _grid(p, tiles, panels), panels)
+        plan = ProductPlan(product, tile, tiles, panels, p.depth, chunk, grid, panels)
+        packing: dict[str, Any] = {}
     else:
-        plan = _column_plan(product, tile, target, chunk, packs_left)
-    if shares:
-        plan = replace(plan, grid=Grid(shares, 1, 1))
-    return replace(_with_lead(plan), reach=p.columns)
+        plan = _column_plan(product, tile, target, chunk, grid)
+        packing = _packing(plan, target.lanes(size), packs_left)
+    return replace(plan, **packing, **_lead(plan, packing.get("left")), reach=p.columns)
 
 
-def _column_plan(
-    product: Product, tile: Tile, target: Target, chunk: int, packs_left: bool | None
-) -> ProductPlan:
-    """Vectors along the columns."""
+def _column_plan(product: Product, tile: Tile, target: Target, chunk: int, grid: Grid) -> ProductPlan:
+    """Vectors along the columns; nothing is packed yet."""
     p = product.shape
     lanes = target.lanes(p.dtype.itemsize)
     tiles, panels = -(-p.rows // tile.height), -(-p.columns // tile.width)
@@ -92,18 +92,17 @@ def _column_plan(
         direct = p.columns // tile.width  # kernels read whole panels
     if p.triangle is not None and p.triangle.side in (Side.LEFT_LOWER, Side.LEFT_UPPER):
         chunk = min(chunk, TRIANGLE_TILES)
-    plan = ProductPlan(
+    return ProductPlan(
         product,
         tile,
         tiles,
         panels,
         _block(p),
         chunk,
-        _grid(p, tiles, panels),
+        grid,
         direct,
         right_room=slab_bytes(p.depth, tile.width, lanes, p.dtype.itemsize),
     )
-    return _with_packing(plan, lanes, packs_left)
 
 
 def _column_tile(p: ProductShape, target: Target) -> Tile:
@@ -196,8 +195,8 @@ def _chunk(height: int, row_bytes: int) -> int:
 # Packing.
 
 
-def _with_packing(plan: ProductPlan, lanes: int, packs_left: bool | None = None) -> ProductPlan:
-    """The plan with what is packed, in scratch memory: the left operand, then the right, then tables."""
+def _packing(plan: ProductPlan, lanes: int, packs_left: bool | None = None) -> dict[str, Any]:
+    """Fields of a plan: what is packed, in scratch memory: the left operand, then the right, then tables."""
     p, tile = plan.shape, plan.tile
     left = right = None
     end = 0
@@ -208,7 +207,7 @@ def _with_packing(plan: ProductPlan, lanes: int, packs_left: bool | None = None)
         right = plan_pack(p, "right", plan.direct * tile.width, tile.width, end, lanes)
         end += right.size
     table = 0 if p.windows is None else 8 * (plan.tiles * tile.height + p.windows.segments)
-    return replace(plan, left=left, right=right, table_offset=end, table_bytes=table)
+    return {"left": left, "right": right, "table_offset": end, "table_bytes": table}
 
 
 def _right_gains(p: ProductShape) -> bool:
@@ -234,18 +233,18 @@ def _left_gains(p: ProductShape, sums: int) -> bool:
     )
 
 
-def _with_lead(plan: ProductPlan) -> ProductPlan:
-    """The plan with what kernels fetch of the left operand.
+def _lead(plan: ProductPlan, left: PackPlan | None) -> dict[str, Any]:
+    """Fields of a plan: what kernels fetch of the left operand.
 
     Of what lies tile after tile, be it rows or slabs, the next tile is fetched, which has as many elements;
     else what follows in the depth, where machines do not see it coming.
     """
     p, size = plan.shape, plan.shape.dtype.itemsize
-    if p.left.column != 1 and plan.left is None:
+    if p.left.column != 1 and left is None:
         step = p.left.column * size
-        return replace(plan, lead=FETCHED_STEPS * step, lead_step=step)
-    ahead = plan.left.room if plan.left is not None else plan.tile.height * p.left.row * size
-    return replace(plan, lead=0 if p.windows is not None else ahead, lead_step=plan.tile.height * size)
+        return {"lead": FETCHED_STEPS * step, "lead_step": step}
+    ahead = left.room if left is not None else plan.tile.height * p.left.row * size
+    return {"lead": 0 if p.windows is not None else ahead, "lead_step": plan.tile.height * size}
 
 
 # Tasks.
@@ -262,6 +261,8 @@ def _grid(p: ProductShape, tiles: int, panels: int) -> Grid:
     wanted //= batch
     best, least = (1, 1), math.inf
     for rows in range(1, min(tiles, wanted) + 1):
+        if 1 + 2 * rows / p.rows >= least:
+            break  # more rows cost more, whatever the columns are
         most = {min(panels, wanted // rows), min(panels, -(-wanted // (2 * rows)))}
         for columns in {*most, *(1 << n.bit_length() - 1 for n in most)}:
             count = batch * rows * columns
