@@ -160,6 +160,7 @@ def products(torch: Any, clock: Clock, rounds: int, dtype: np.dtype) -> None:
 def native(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> tuple[Callable[[], object], float, str]:
     """A function that runs a product, the processor time it took to make, and a description of its plan."""
     from rushlight.codegen.llvm.module import emit_module
+    from rushlight.compiler.linking import addresses_of
     from rushlight.core.dtypes import DTYPES
     from rushlight.core.index import as_index
     from rushlight.loops.kernels import Product
@@ -180,7 +181,7 @@ def native(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> tuple[Callable[[], 
     start = time.thread_time()
     program = plan_program(schedule, engine().target)
     module = emit_module(program)
-    imports = {"parallel_for": pool().parallel_for_address, **module.imports}
+    imports = addresses_of(module.imports)
     library = engine().build(module.text, ["entry0"], imports, use_cache=False)
     seconds = time.thread_time() - start
     block = (ctypes.c_int64 * (1 + len(module.slots)))()

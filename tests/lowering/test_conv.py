@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from rushlight.codegen.llvm.module import emit_module
+from rushlight.compiler.linking import addresses_of
 from rushlight.core.dtypes import from_numpy
 from rushlight.core.shapes import Spec, contiguous_strides
 from rushlight.loops.kernels import Product
@@ -52,7 +53,7 @@ def native(
     plan = plan_program(scheduled, engine().target)
     plan.verify()
     module = emit_module(plan)
-    imports = {"parallel_for": pool().parallel_for_address, **module.imports}
+    imports = addresses_of(module.imports)
     library = engine().build(module.text, ["entry0"], imports)
     assert module.segments == ["entry0"]
     sizes: list[tuple[Buffer, int]] = [(b, bytes_of(b)) for b in (*inputs, *outputs)]

@@ -36,6 +36,8 @@ from .rows import record_alike, record_rows
 from .templates import Templates
 
 Compose = Callable[[list[Node], Sequence[Value]], list[Node]]
+# what is called whenever an operator of a family is recorded, with whether there are sizes that change
+TOLD: dict[str, Callable[[bool], None]] = {}
 OF_GRADIENT = " backward"  # after the line of a node that is of a backward pass
 
 
@@ -138,6 +140,9 @@ class Capture(DeferredResults):
             given = tuple(self._number(a) if is_live(a) else a for a in given)
         if op.random:
             given = self._with_stream(op, given, lambda: words_taken(op, lifted, specs))
+        told = TOLD.get(op.family)
+        if told is not None:
+            told(bool(self.numbers.symbols.hints))
         node = self.graph.call(op, given, specs, line)
         outputs = results if isinstance(results, tuple) else (results,)
         for tensor, value in zip(outputs, node.outputs, strict=True):

@@ -7,9 +7,8 @@ reading one executes nothing.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -38,6 +37,7 @@ from ..runtime import invoke, profile
 from ..runtime.engine import Library, engine
 from ..runtime.executable import BlockMemory, CallsInMemory, Executable, SharedWorkspace, SizesInMemory, Slot
 from ..runtime.sized import SizedExecutable
+from ..runtime.target import Target
 from ..runtime.threads import pool
 from .collective_calls import CollectiveCalls, entry_of, numbers_in, seen_as
 
@@ -61,23 +61,30 @@ def link(description: dict[str, Any], code: bytes, bodies: Mapping[str, BodyProg
     invoke.prepare()
     entries = [s for s in description["segments"] if isinstance(s, str)]
     entries += [profile.TIMES, profile.LOG] if description["timers"] else []
-    addresses: dict[str, int] = {"parallel_for": pool().parallel_for_address, **profile.imports()}
-    if bodies:
-        addresses.update({name: body.address for name, body in bodies.items()}, **c_routines())
-    names = description["imports"]
-    addresses.update(routine_imports(SimpleNamespace(globals=names), engine().target))
-    for name in names:
-        address = addresses.get(name) or import_address(name)
-        if address is None:
-            raise InternalError(f"there is no routine {name} to link with")
-        addresses[name] = address
-    library = engine().link(code, entries, addresses)
+    library = engine().link(code, entries, addresses_of(description["imports"], bodies))
     library.calls = tuple(bodies.values())
     if description["timers"]:
         timers = [profile.Timer(*words) for words in description["timers"]]
         times, log = (library.addresses[name] for name in (profile.TIMES, profile.LOG))
         profile.add_program(timers, times, log, code=library)
     return library
+
+
+def addresses_of(
+    names: Iterable[str], bodies: Mapping[str, BodyProgram] = NO_BODIES, target: Target | None = None
+) -> dict[str, int]:
+    """The addresses of what code calls; routines of ours are compiled if they are not there. `target`: what the
+    code is for, if not for this machine."""
+    addresses: dict[str, int] = {"parallel_for": pool().parallel_for_address, **profile.imports()}
+    if bodies:
+        addresses.update({name: body.address for name, body in bodies.items()}, **c_routines())
+    addresses.update(routine_imports(names, target or engine().target))
+    for name in names:
+        address = addresses.get(name) or import_address(name)
+        if address is None:
+            raise InternalError(f"there is no routine {name} to link with")
+        addresses[name] = address
+    return addresses
 
 
 def describe(
@@ -110,7 +117,7 @@ def describe(
         "workspace": plan.workspace.size,
         "slots": extra,
         "reports": [[kind.__name__, message] for kind, message in native.reports],
-        "imports": list(native.imports),
+        "imports": native.imports,
         "updates": updates,
         "timers": [timer.to_words() for timer in native.timers],
         "symbols": [] if symbols is None else [dim.name for dim in symbols.hints],

@@ -391,8 +391,8 @@ def compile_captured(
     """As `compile_call`, beside other threads: the collector is left alone."""
     log = log or PassLog()
     programs: Programs = log.run_all(CALL_PASSES, call)
-    prepare_routines_of(programs.forward)
     symbols = call.live.symbols
+    prepare_routines_of(programs.forward, sized=bool(symbols.hints))
     forward = _compile_program(programs.forward, symbols, use_cache, log.keep)
     backward = None
     if programs.backward is not None:

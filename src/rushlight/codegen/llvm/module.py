@@ -31,7 +31,7 @@ from .math import imports
 from .matmul import Scratch, emit_product
 from .nests import Reports
 from .records import ERROR_SLOT, SIZES_SLOT, Number, Position
-from .routines import begin_routines, routine_imports
+from .routines import begin_routines
 from .scan import ScanEmitter
 from .scatter import ScatterEmitter
 from .segments import Pending, emit_segment
@@ -50,7 +50,7 @@ class NativeModule:
     segments: list[str | Extern]  # entry names and calls, in order
     calls: list[Extern]  # collectives, in order: the code calls them through the table in the slot of CALLS
     slots: dict[Buffer, int]
-    imports: dict[str, int]  # addresses of library routines, by the names under which the code calls them
+    imports: list[str]  # names of the routines that the code calls
     # what checks may find; the error slot holds the number of one, counted from 1
     reports: list[tuple[type[Exception], str]]
     timers: list[profile.Timer]  # of a program that keeps times
@@ -101,20 +101,20 @@ class _ModuleEmitter:
                 self._stage(number, stage)
         self._close_segment()
         self.kernels.records.finish()
-        addresses = imports(self.module) | routine_imports(self.module, self.target)
+        routines = [*imports(self.module), *begin_routines(self.module, self.target)]
         bodies = [b for step in self.program.steps if isinstance(step, ControlFlow) for b in step.bodies]
-        addresses |= routines_of(self.module, bodies) if bodies else {}
+        routines += routines_of(self.module, bodies) if bodies else ()
         timers: list[profile.Timer] = []
         if self.timers is not None:
             self.timers.finish()
-            addresses |= profile.imports()
+            routines += profile.imports()
             timers = self.timers.timers
         return NativeModule(
             str(self.module),
             self.segments,
             self.calls,
             self.slots,
-            addresses,
+            routines,
             self.reports.errors,
             timers,
             self.table.derived,

@@ -4,14 +4,15 @@ A routine is a function of which nearly everything comes at run time (of a produ
 a task, all but the number of its buffers), so that a program contains only calls of a few. Its name says what it
 is: "rushlight.32-16-fma.tile.float.6.2.0", for 16 vector registers of 32 bytes, is made by the function that
 `@routine("tile", ...)` registered, with the arguments "float", 6, 2 and 0. A module declares the routines it
-calls; `routine_imports` compiles those that are not there yet, in modules of their own, and gives the
-addresses of all.
+calls, and has those that are not there yet compiled beside it (`begin_routines`), in modules of their own;
+`routine_imports` gives the addresses of all. Before the code of a program is emitted, those are compiled that it
+is likely to call (`prepare_routine`).
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -32,6 +33,7 @@ Body = Callable[..., None]
 _bodies: dict[str, tuple[type[Struct], Body, bool]] = {}
 _libraries: list[Library] = []  # whose code may run as long as the process does
 _addresses: dict[str, int] = {}
+_likely: set[str] = set()  # to be compiled unless code is emitted before
 _lock = threading.Lock()
 
 
@@ -74,28 +76,38 @@ def element_named(name: str) -> Any:
     return {"float": ir.FloatType(), "double": ir.DoubleType()}[name]
 
 
-def routine_imports(module: Any, target: Target) -> dict[str, int]:
-    """The addresses of all routines that `module` declares, by name."""
-    names = _declared_in(module)
+def routine_imports(names: Iterable[str], target: Target) -> dict[str, int]:
+    """The addresses of those of `names` that are routines."""
+    names = _routines_in(names)
     _compile_missing(names, target)
     return {name: _addresses[name] for name in names}
 
 
 def prepare_routine(target: Target, kind: str, *details: Any) -> None:
-    """Compile a routine in the background, or load it, which programs to come are likely to call."""
-    submit(partial(_compile_missing, [_named(target, kind, *details)], target))
+    """Compile a routine in the background, or load it, which a program is likely to call; but not once code is
+    emitted that says which ones it does call."""
+    name = _named(target, kind, *details)
+    _likely.add(name)
+    submit(partial(_compile_likely, name, target))
 
 
-def begin_routines(module: Any, target: Target) -> None:
-    """Compile the routines that `module` declares on another thread, while this one goes on: LLVM needs no
-    Python. `routine_imports` waits for them, and raises what kept them from being compiled."""
-    names = _declared_in(module)
+def _compile_likely(name: str, target: Target) -> None:
+    if name in _likely:
+        _compile_missing([name], target)
+
+
+def begin_routines(module: Any, target: Target) -> list[str]:
+    """Compile the routines that `module` declares by now in the background, while this thread goes on: LLVM needs
+    no Python. `routine_imports` waits for them, and compiles those that nobody has begun."""
+    _likely.clear()
+    names = _routines_in(module.globals)
     if any(name not in _addresses for name in names):
-        threading.Thread(target=_compile_missing, args=(names, target), name="rushlight routines").start()
+        submit(partial(_compile_missing, names, target))
+    return names
 
 
-def _declared_in(module: Any) -> list[str]:
-    return [name for name in module.globals if name.startswith(PREFIX)]
+def _routines_in(names: Iterable[str]) -> list[str]:
+    return [name for name in names if name.startswith(PREFIX)]
 
 
 def _compile_missing(names: Sequence[str], target: Target) -> None:
