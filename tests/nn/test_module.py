@@ -459,3 +459,22 @@ def test_forward_of_a_missing_name_is_reported():
         net(rl).nothing
     with pytest.raises(AttributeError):
         nn.NoSuchModule
+
+
+def test_plain_attributes_and_tables() -> None:
+    """A value that is no tensor goes where the name is: to a table, which takes None alone, or to the object."""
+    module = nn.Linear(2, 2)
+    module.note = 1
+    module.note = 2
+    assert vars(module)["note"] == 2
+    with pytest.raises(TypeError, match="cannot assign 'int' as parameter 'weight'"):
+        module.weight = 3
+    module.weight = None
+    assert module._parameters["weight"] is None
+    assert "weight" not in vars(module)
+    module.note = nn.Parameter(rl.ones(1))
+    assert "note" not in vars(module)
+    assert module._parameters["note"] is module.note
+    module.register_buffer("mean", rl.zeros(1))
+    with pytest.raises(TypeError, match="cannot assign 'float' as buffer 'mean'"):
+        module.mean = 1.0

@@ -50,7 +50,13 @@ class DistStoreError(DistError):
 
 def is_installed() -> bool:
     """Whether mpi4py can be imported, without importing it."""
-    return "mpi4py" in sys.modules or importlib.util.find_spec("mpi4py") is not None
+    return "mpi4py" in sys.modules or _is_found(tuple(sys.path))
+
+
+@functools.lru_cache(maxsize=1)  # programs ask in every step
+def _is_found(path: tuple[str, ...]) -> bool:
+    """Whether mpi4py is in one of these directories, those that are searched."""
+    return importlib.util.find_spec("mpi4py") is not None
 
 
 @functools.cache

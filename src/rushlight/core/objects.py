@@ -28,7 +28,19 @@ from .resizing import set_geometry
 from .shapes import channels_last_strides, contiguous_strides
 from .sparse import make_sparse
 from .storage import Storage
-from .tensor import DISPATCH, LAZY, META, QUANTIZED, SPARSE, TRACED, Tensor, alias, tensor_method, wrap
+from .tensor import (
+    AUTOGRAD,
+    DISPATCH,
+    LAZY,
+    META,
+    QUANTIZED,
+    SPARSE,
+    TRACED,
+    Tensor,
+    alias,
+    tensor_method,
+    wrap,
+)
 from .tokens import channels_last, channels_last_3d, contiguous_format, memory_format, preserve_format
 from .transforms import describe
 
@@ -36,6 +48,17 @@ from .transforms import describe
 @tensor_method
 def item(self: Tensor) -> Any:
     """The value of a tensor with one element, as a Python number."""
+    array = self._array
+    if (
+        array is not None
+        and array.size == 1
+        and array.dtype.isbuiltin == 1
+        and self._keys <= AUTOGRAD
+        and self._spec is None
+        and AMBIENT.trace is None
+        and not AMBIENT.keys
+    ):
+        return array.item()
     if self.numel() != 1:
         raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
     if self._keys & META and not self._keys & TRACED:
@@ -48,7 +71,7 @@ def item(self: Tensor) -> Any:
     if trace is not None and (later := trace.item(self)) is not NotImplemented:
         return later
     value = read_array(self)
-    if value.dtype.kind == "V" or value.dtype.name not in np.sctypeDict:
+    if value.dtype.isbuiltin != 1:
         return (complex if self.dtype.is_complex else float)(value.reshape(()))
     return value.item()
 
@@ -339,22 +362,18 @@ def _iter(self: Tensor) -> Iterator[Tensor]:
 
 def _truth(self: Tensor) -> bool:
     count = self.numel()
-    check(
-        count == 1,
-        "Boolean value of Tensor with no values is ambiguous"
-        if count == 0
-        else "Boolean value of Tensor with more than one value is ambiguous",
-    )
+    if count != 1:
+        what = "no values" if count == 0 else "more than one value"
+        raise RuntimeError(f"Boolean value of Tensor with {what} is ambiguous")
     return bool(self.item())
 
 
 def _number(self: Tensor) -> Any:
     """The value of a one-element tensor, for Python's number types."""
-    check(
-        self.numel() == 1,
-        f"only one element tensors can be converted to Python scalars, not one with {self.numel()}",
-        ValueError,
-    )
+    if self.numel() != 1:
+        raise ValueError(
+            f"only one element tensors can be converted to Python scalars, not one with {self.numel()}"
+        )
     return self.item()
 
 

@@ -209,7 +209,9 @@ class Module(Hooked, Stateful, Convertible):
 
     def __setattr__(self, name: str, value: Any) -> None:
         own = self.__dict__
-        if isinstance(value, Parameter):
+        if name in own and not isinstance(value, (Tensor, Module)):  # so that it is in no table
+            super().__setattr__(name, value)
+        elif isinstance(value, Parameter):
             check(
                 "_parameters" in own, "cannot assign parameters before Module.__init__() call", AttributeError
             )
