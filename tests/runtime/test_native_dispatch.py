@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-CHECKS = Path(__file__).with_name("native_dispatch_checks.py")
+CHECKS = [Path(__file__).with_name(f"native_{name}_checks.py") for name in ("dispatch", "names")]
 
 
 def test_native_calls() -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", str(CHECKS)]
+    options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    command = [sys.executable, "-m", "pytest", *options, *map(str, CHECKS)]
     environment = {**os.environ, "RUSHLIGHT_DISPATCH": "native"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -182,11 +182,13 @@ def when_warm(calls: int, begin: Callable[[], None]) -> None:
     _native["begin"], _calls_left = begin, calls
 
 
-def install_native(learn: Callable[..., None]) -> None:
+def install_native(learn: Callable[..., None], learn_named: Callable[..., None]) -> None:
     """Have `learn` called with each kind of call: the packet, the types, the operator, how many arguments come
-    before those that are one list, the arguments that follow, and how some are made of what is given."""
+    before those that are one list, the arguments that follow, and how some are made of what is given;
+    `learn_named` with those that give arguments by name: the packet, the types and names, how many have none,
+    the operator, the arguments that follow these, and how some are made and where those go that have a name."""
     global _calls_left
-    _native["learn"], _calls_left = learn, 0
+    _native["learn"], _native["learn_named"], _calls_left = learn, learn_named, 0
 
 
 def _count_call() -> None:
@@ -205,6 +207,7 @@ class Packet:
         return documentation.describe(self)
 
     _fast = _NOTHING  # by the types of the arguments: how a call runs natively
+    _named = _NOTHING  # the same of calls that give some by name, by these names, too
 
     def __init__(
         self, name: str, overloads: Sequence[OpDef], *, inplace: bool = False, owner: str = ""
@@ -256,10 +259,14 @@ class Packet:
         return self._resolve_and_call(args, kwargs)
 
     def _call_with_names(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        plan = self._plans.get((*[type(a) for a in args], *kwargs, *[type(a) for a in kwargs.values()]))
+        types = tuple([type(a) for a in args])
+        key = (*types, *kwargs, *[type(a) for a in kwargs.values()])
+        plan = self._plans.get(key)
         if plan is None:
             return self._resolve_and_call(args, kwargs)
         op, rest, fixes, places = plan
+        if "learn" in _native and key not in self._named:
+            _native["learn_named"](self, key, len(args), op, rest, fixes, places)
         values = [*args, *rest]
         for place, value in zip(places, kwargs.values(), strict=True):
             values[place] = value
@@ -347,7 +354,8 @@ class Packet:
         types = tuple([type(a) for a in args])
         if kwargs:
             if not self.inplace:
-                rest = values[len(args) :]
+                # of what is given by name there is another value in each call
+                rest = tuple([None if i in places else v for i, v in enumerate(values)][len(args) :])
                 key = (*types, *kwargs, *[type(a) for a in kwargs.values()])
                 self._plans[key] = (op, rest, tuple(fixes), places)
         elif not packed:

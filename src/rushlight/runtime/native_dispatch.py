@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from ..autograd.saved import OpNode, capture_values, node_class
 from ..autograd.saved import prepare as prepare_plan
 from ..autograd.tape import sequence
 from ..codegen.llvm.native_arithmetic import DTYPES, OPERATIONS
-from ..codegen.llvm.native_dispatch import MOST_ARGUMENTS, OpTable, emit_native_dispatch
+from ..codegen.llvm.native_dispatch import MOST_ARGUMENTS, NamedTable, OpTable, emit_native_dispatch
 from ..codegen.llvm.native_record import FUNCTIONS, NAMES, OBJECTS, SLOTS, PlanRecord, Saving
 from ..core import dispatch, dtypes, resolve
 from ..core.dispatch import AMBIENT, Arguments
@@ -188,7 +188,7 @@ def install(packets: dict[str, Packet]) -> bool:
     # methods look at their definitions when they are freed, some after all modules: all of it stays
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(native))
     _installed = native
-    resolve.install_native(learn)
+    resolve.install_native(learn, learn_named)
     dispatch.run_call = native.function("call", "call_operator", METH_FASTCALL, dispatch.__name__)
     call = native.method(Packet, "__call__", "call_packet", METH_FASTCALL | METH_KEYWORDS)
     on_modes(call, native.paused)
@@ -209,21 +209,60 @@ def learn(
     packet: Packet, types: tuple[type, ...], op: OpDef, lead: int, rest: Arguments, fixes: Fixes
 ) -> None:
     """Keep how a call of these types runs natively, or that it does not."""
-    native = (
+    native = _is_native(op, dict(enumerate(types)), fixes) and (not packet.inplace or op.name in _OPERATIONS)
+    if "_fast" not in packet.__dict__:
+        packet._fast = {}
+    form = Form(len(types), _tensors(enumerate(types)), lead, rest, fixes)
+    # a table that is there may be in use by another thread: it stays
+    packet._fast.setdefault(types, _table(op, form, packet.inplace) if native else False)
+
+
+def learn_named(
+    packet: Packet,
+    key: tuple[Any, ...],
+    before: int,
+    op: OpDef,
+    rest: Arguments,
+    fixes: Fixes,
+    places: tuple[int, ...],
+) -> None:
+    """The same for a call whose first arguments, so many, have no name: it becomes one of all arguments."""
+    types = dict(enumerate(key[:before])) | dict(zip(places, key[before + len(places) :], strict=True))
+    count = len(op.schema.arguments)
+    if "_named" not in packet.__dict__:
+        packet._named = {}
+    whole = len(set(places)) == len(places) and before + len(rest) == count
+    if not whole or op.device_position is not None or op.list_positions or not _is_native(op, types, fixes):
+        packet._named.setdefault(key, False)
+        return
+    table = _table(op, Form(count, _tensors(types.items()), -1, (), fixes))
+    usual = (*(None,) * before, *rest)
+    head = NamedTable.words(
+        table=table.__array_interface__["data"][0],
+        count=count,
+        usual=id(usual),
+        place_table=NamedTable.word_count(),
+    )
+    named = np.array([*head, *places], np.int64).view(Table)
+    named.kept = table, usual
+    packet._named.setdefault(key, named)
+
+
+def _is_native(op: OpDef, types: dict[int, type], fixes: Fixes) -> bool:
+    """Whether calls with arguments of these types, by their places, run natively."""
+    lists = (resolve.as_longs, resolve.as_longs_or_none)
+    return (
         _runs_natively(op)
-        and (not packet.inplace or op.name in _OPERATIONS)
         and op.result_names is None
         and len(types) <= MOST_ARGUMENTS
         and all(fix in FIXES for _, fix in fixes)
-        and all(types[i] is tuple for i, fix in fixes if fix in (resolve.as_longs, resolve.as_longs_or_none))
+        and all(types[i] is tuple for i, fix in fixes if fix in lists)
     )
-    if "_fast" not in packet.__dict__:
-        packet._fast = {}
-    form = Form(
-        len(types), sum(1 << i for i, kind in enumerate(types) if issubclass(kind, Tensor)), lead, rest, fixes
-    )
-    # a table that is there may be in use by another thread: it stays
-    packet._fast.setdefault(types, _table(op, form, packet.inplace) if native else False)
+
+
+def _tensors(types: Iterable[tuple[int, type]]) -> int:
+    """Bits of the arguments that are tensors."""
+    return sum(1 << i for i, kind in types if issubclass(kind, Tensor))
 
 
 def meet(op: OpDef, args: Arguments) -> Any:

@@ -60,6 +60,15 @@ class OpTable(Struct):
     plan_table: I64  # a `PlanRecord` for each set of them
 
 
+class NamedTable(Struct):
+    """How a call that gives arguments by name becomes one of all arguments."""
+
+    table: Ptr  # the words of the `OpTable` for that
+    count: I64  # how many arguments there are
+    usual: Ptr  # a tuple of them, where none is given
+    place_table: I64  # where those go that are given by name
+
+
 def emit_native_dispatch(target: Target, binary: int, unary: int) -> str:
     """The text of a module with `call_packet`, `get_method`, `call_operator`, and special methods `binary_0`,
     `unary_0`, ..."""
@@ -90,10 +99,13 @@ def emit_native_dispatch(target: Target, binary: int, unary: int) -> str:
     dispatch, e = new("dispatch", pointer, pointer, word)
     dispatch.linkage = "internal"
     e.emit_dispatch(dispatch, perform)
+    named, e = new("named", pointer, pointer, word, pointer)
+    named.linkage = "internal"
+    e.emit_named(named, perform)
     function, e = new("call_operator", pointer, pointer, word)
     e.emit_operator(function, perform)
     function, e = new("call_packet", pointer, pointer, word, pointer)
-    e.emit_call(function, dispatch)
+    e.emit_call(function, dispatch, named)
     function, e = new("get_method", pointer, pointer, word)
     e.emit_get(function)
     function, e = new("get_shape", pointer, pointer)
@@ -110,25 +122,29 @@ class DispatchEmitter(ComputeEmitter, ViewEmitter):
 
     # Entries.
 
-    def emit_call(self, function: Any, dispatch: Any) -> None:
+    def emit_call(self, function: Any, dispatch: Any, named: Any) -> None:
         """`Packet.__call__(self, *args, **kwargs)`."""
         b = self.builder
         packet, args, given, names = function.args
-        plain, found, otherwise = self.blocks("plain", "found", "otherwise")
-        b.cbranch(self.is_null(names), plain, otherwise)
-        b.position_at_end(plain)
-        memory = self.get(packet, "_fast")
-        self.require_object(memory, otherwise)
-        result = self.call(dispatch, [memory, args, given])
-        self.api("Py_DecRef", memory)
+        found, otherwise = self.blocks("found", "otherwise")
+
+        def by_types(attribute: str, run: Any, *more: Any) -> list[Any]:
+            memory = self.get(packet, attribute)
+            self.require_object(memory, otherwise)
+            result = self.call(run, [memory, args, given, *more])
+            self.api("Py_DecRef", memory)
+            return [result]
+
+        (result,) = self.branch(
+            self.is_null(names), lambda: by_types("_fast", dispatch), lambda: by_types("_named", named, names)
+        )
         b.cbranch(self.is_same(result, self.object("refused")), otherwise, found)
         b.position_at_end(found)
         b.ret(result)
         b.position_at_end(otherwise)
         self.api("PyErr_Clear")
-        named = self.select(self.is_null(names), self.i64(0), self.i64(1))
         (more,) = self.branch(
-            self.is_true(named), lambda: [self.api("PyTuple_Size", names)], lambda: [self.i64(0)]
+            self.is_null(names), lambda: [self.i64(0)], lambda: [self.api("PyTuple_Size", names)]
         )
         count = self.add(given, more)
         words = self.stack_words(self.add(count, 1))
@@ -239,6 +255,29 @@ class DispatchEmitter(ComputeEmitter, ViewEmitter):
         self.api("PyErr_Clear")
         b.ret(self.object("refused"))
 
+    def emit_named(self, function: Any, perform: Any) -> None:
+        """`named(memory, args, given, names)`: the same of a call that gives arguments by name, the last ones."""
+        b = self.builder
+        memory, self.args, given, names = function.args
+        refused = b.append_basic_block("refused")
+        more = self.api("PyTuple_Size", names)
+        self.given = self.add(given, more)
+        self.require(self.compare("<=", self.given, MOST_ARGUMENTS), refused)
+        address = self._find(memory, refused, given, names)
+        table = NamedTable.at(self, address)
+        words = self.stack_words(table.count)
+        with self.loop(0, table.count) as i:
+            self.put_word(self.api("PyTuple_GetItem", table.usual, i), self.word_address(words, i))
+        with self.loop(0, given) as i:
+            self.put_word(self.word(self.args, i), self.word_address(words, i))
+        with self.loop(0, more) as i:
+            place = self.word(address, self.add(table.place_table, i))
+            self.put_word(self.word(self.args, self.add(given, i)), self.word_address(words, place))
+        b.ret(self.call(perform, [table.table, words, self.null]))
+        b.position_at_end(refused)
+        self.api("PyErr_Clear")
+        b.ret(self.object("refused"))
+
     def emit_perform(self, function: Any, compute: Any, view: Any, record: Any) -> None:
         """`perform(table, args, values)`: the same, once the table is found; `values` is the tuple of all
         arguments, if there is one already."""
@@ -285,14 +324,22 @@ class DispatchEmitter(ComputeEmitter, ViewEmitter):
         self.api("PyErr_Clear")
         b.ret(self.object("refused"))
 
-    def _find(self, memory: Any, refused: Any) -> Any:
-        """The table for the types of the arguments."""
-        types = self.api("PyTuple_New", self.given)
+    def _find(self, memory: Any, refused: Any, before: Any = None, names: Any = None) -> Any:
+        """The table for the types of the arguments, and the names of those that come after `before` others: as
+        the types of these, the names, the other types."""
+        more = self.i64(0) if names is None else self.sub(self.given, before)
+        types = self.api("PyTuple_New", self.add(self.given, more))
         self.require_object(types, refused)
         with self.loop(0, self.given) as i:
             kind = self.type_of(self.word(self.args, i, self.pointer))
             self.api("Py_IncRef", kind)
-            self.api("PyTuple_SetItem", types, i, kind)
+            after = self.i64(0) if names is None else self.select(self.compare("<", i, before), 0, more)
+            self.api("PyTuple_SetItem", types, self.add(i, after), kind)
+        if names is not None:
+            with self.loop(0, more) as i:
+                name = self.api("PyTuple_GetItem", names, i)
+                self.api("Py_IncRef", name)
+                self.api("PyTuple_SetItem", types, self.add(before, i), name)
         table = self.api("PyDict_GetItemWithError", memory, types)
         self.api("Py_DecRef", types)
         self.require_object(table, refused)

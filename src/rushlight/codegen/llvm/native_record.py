@@ -25,6 +25,7 @@ NAMES = (
     "_versions",
     "_seen",
     "_fast",
+    "_named",
     "value",
     "run",
     "is_differentiable",
