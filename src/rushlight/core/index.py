@@ -186,13 +186,13 @@ class Index(Polynomial):
             return self
         terms: dict[Monomial, int] = {}
         for monomial, coefficient in self.terms.items():
-            kept = tuple(
-                [atom for atom in monomial if atom not in values and atom.inner().isdisjoint(values)]
-            )
-            product = Index({kept: coefficient})
-            for atom in monomial if len(kept) < len(monomial) else ():
-                if atom not in kept:
-                    product = product * _substituted(atom, values)
+            changed = [atom for atom in monomial if atom in values or not atom.inner().isdisjoint(values)]
+            if not changed:
+                terms[monomial] = terms.get(monomial, 0) + coefficient
+                continue
+            product = Index({tuple([atom for atom in monomial if atom not in changed]): coefficient})
+            for atom in changed:
+                product = product * _substituted(atom, values)
             for found, count in product.terms.items():
                 terms[found] = terms.get(found, 0) + count
         return _recombined(Index(terms))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,6 +24,12 @@ def alignment(kind: Any) -> int:
 def poison(kind: Any) -> Any:
     """A value that nobody reads."""
     return literal(kind, "poison")
+
+
+@functools.lru_cache(1024)
+def _mask(lanes: tuple[int, ...]) -> Any:
+    """The lanes that a shuffle takes."""
+    return ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), list(lanes))
 
 
 class Memory(Conversion):
@@ -62,8 +69,7 @@ class Memory(Conversion):
             return self.extract(a, lanes[0]) if lanes[0] < count else self.extract(b, lanes[0] - count)
         if count == 1:
             return self.concatenate([a if lane == 0 else b for lane in lanes])
-        mask = ir.Constant(ir.VectorType(self.i32, len(lanes)), list(lanes))
-        return self.builder.shuffle_vector(a, poison(a.type) if b is None else b, mask)
+        return self.builder.shuffle_vector(a, poison(a.type) if b is None else b, _mask(tuple(lanes)))
 
     def concatenate(self, parts: Sequence[Any]) -> Any:
         """Parts of equal type one after the other, as one vector; their number is a power of two, or they are
