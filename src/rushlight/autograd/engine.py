@@ -54,6 +54,7 @@ class Run:
         self.id = next(_ids)
         self.node: Node | None = None  # the one that is running
         self.depth = 0  # how many passes this one runs inside of
+        self.line: str | None = None  # of the program, that began it, where that was looked for
         self.callbacks: list[Callable[[], None]] = []  # what to do when the pass is done
         # the interpreter at whose level the graph was recorded; below a capture there is none
         self.trace = None if trace is None or trace.lowest else trace

@@ -177,10 +177,17 @@ class Templates:
         values = node.values(grads)
         live = tuple([edge is not None for edge in node._next])
         what = node.plan, node.counts, wanted, live
-        return self._again(what, values, MODES.grad, lambda: node.applied(values, wanted))
+        return self._again(what, values, MODES.grad, lambda: node.applied(values, wanted), self._line)
 
     def forget(self) -> None:
         self._known, self._seen, self._layouts = {}, {}, _Layouts()
+
+    def _line(self) -> str:
+        """The line of the program that began the backward pass: of all that no function of the user's calls."""
+        run = MODES.run
+        if run.line is None:
+            run.line = self.capture._line()
+        return run.line
 
     def _is_plain(self) -> bool:
         """Whether nothing but the capture sees operators."""
@@ -203,7 +210,14 @@ class Templates:
             or modes.devices
         )
 
-    def _again(self, what: Any, args: Sequence[Any], recorded: bool, run: Callable[[], Any]) -> Any:
+    def _again(
+        self,
+        what: Any,
+        args: Sequence[Any],
+        recorded: bool,
+        run: Callable[[], Any],
+        line: Callable[[], str] | None = None,
+    ) -> Any:
         given = _Arguments(self.capture, recorded and MODES.grad, self._layouts)
         try:
             key = (what, recorded, MODES.grad, get_default_dtype(), *[given.seen(value) for value in args])
@@ -216,8 +230,8 @@ class Templates:
         if isinstance(known, Template):
             if VERIFY.on:
                 return self._verified(known, inputs, run)
-            line = self.capture._line()
-            return run() if self.capture.reason is not None else known.repeat(inputs, line)
+            where = self.capture._line() if line is None else line()
+            return run() if self.capture.reason is not None else known.repeat(inputs, where)
         self.busy = True
         try:
             times = self._seen[key] = self._seen.get(key, 0) + 1

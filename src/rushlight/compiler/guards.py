@@ -303,11 +303,11 @@ class GuardCheck:
                 self.absent = tuple(expected)
             elif isinstance(ref, Captured):
                 (self._hooked if aspect is Aspect.HOOKS else self.captured).append((ref.tensor, expected))
-            elif isinstance(ref, GradOf) and aspect is Aspect.PRESENCE:
+            elif aspect is Aspect.PRESENCE and isinstance(ref, GradOf):
                 self._present.append((ref, expected))
-            elif isinstance(ref, GradOf | At) and aspect is Aspect.LAYOUT:
+            elif aspect is Aspect.LAYOUT and isinstance(ref, GradOf | At):
                 self._laid_out.append((ref, expected))
-            elif isinstance(ref, Argument) and aspect is Aspect.IDENTITY:
+            elif aspect is Aspect.IDENTITY and isinstance(ref, Argument):
                 self._pinned.append((ref.index, expected))
         self._hook_changes = hooks.changes()  # how often leaves had got or lost any hooks by then
         # a tensor with the memory and the flag that it had when it looked right still does
@@ -467,8 +467,8 @@ def lack(leaves: Sequence[Any], names: Sequence[str]) -> bool:
 def only_locations(guards: Sequence[Guard]) -> bool:
     """Whether all but the guards on locations are such that the native callable of a program checks them."""
     return not any(
-        (isinstance(ref, GradOf | At) and aspect in (Aspect.LAYOUT, Aspect.PRESENCE))
-        or (isinstance(ref, Argument) and aspect is Aspect.IDENTITY)
+        (aspect in (Aspect.LAYOUT, Aspect.PRESENCE) and isinstance(ref, GradOf | At))
+        or (aspect is Aspect.IDENTITY and isinstance(ref, Argument))
         or (aspect is Aspect.SHARING_CAPTURED and bool(expected))
         for ref, aspect, expected in guards
     )

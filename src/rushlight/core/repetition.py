@@ -116,19 +116,25 @@ class Repetition:
         uses: list[int] = []
         labels: list[int] = []
         first = [0]  # by item: where its uses begin
-        symbols = self.symbols
+        symbols, count = self.symbols, 0
         for at, (label, used, makes) in enumerate(items):
             labels.append(known.setdefault(label, len(known)))
-            for n, symbol in enumerate(makes):
+            n = 0
+            for symbol in makes:
                 if symbol not in symbols:
-                    symbols[symbol] = len(home)
+                    symbols[symbol] = count
+                    count += 1
                     home.append(at)
                     slot.append(n)
-            for n, symbol in enumerate(used, len(makes)):
-                number = symbols.setdefault(symbol, len(home))
-                if number == len(home):
+                n += 1
+            for symbol in used:
+                number = symbols.get(symbol)
+                if number is None:
+                    number = symbols[symbol] = count
+                    count += 1
                     home.append(at)
                     slot.append(n)
+                n += 1
                 uses.append(number)
             first.append(len(uses))
         self.labels = np.array(labels, np.int64)  # a number for the label of each item
