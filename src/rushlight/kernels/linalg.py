@@ -10,8 +10,9 @@ import numpy as np
 
 from ..core.errors import LinAlgError
 from ..core.lazy import LazyModule
-from ..core.registry import kernel
+from ..core.registry import kernel, operator
 from ..core.shapes import Spec
+from .blas_threads import in_one_thread
 
 lapack = LazyModule("scipy.linalg.lapack")
 scipy_linalg = LazyModule("scipy.linalg")
@@ -215,16 +216,29 @@ def solve_triangular(
 ) -> np.ndarray:
     shape = out.known_shape()
     result = np.empty(shape, B.dtype)
+    np.copyto(result, B)
     matrices = np.broadcast_to(self, (*shape[:-2], *self.shape[-2:]))
-    sides = np.broadcast_to(B, shape)
     if not result.size:
         return result
     trsm = getattr(
         LazyModule("scipy.linalg.blas"), {"f": "s", "d": "d", "F": "c", "D": "z"}[B.dtype.char] + "trsm"
     )
-    with np.errstate(all="ignore"):
-        for at in np.ndindex(shape[:-2]):
-            result[at] = trsm(1, matrices[at], sides[at], side=not left, lower=not upper, diag=unitriangular)
+    for at in np.ndindex(shape[:-2]):
+        # transposed, since the routine wants columns: X A = B for A X = B, with the transpose of A
+        matrix, solved = matrices[at], result[at].T
+        turned = matrix.flags.f_contiguous
+        found = trsm(
+            1,
+            matrix if turned else matrix.T,
+            solved,
+            side=left,
+            lower=upper != turned,
+            trans_a=turned,
+            diag=unitriangular,
+            overwrite_b=1,
+        )
+        if found is not solved:
+            solved[...] = found
     return result
 
 
@@ -236,7 +250,9 @@ def cholesky(self: np.ndarray, upper: bool, check_errors: bool) -> tuple[np.ndar
     result = np.zeros_like(self)
     for at in each(self):
         if self.shape[-1]:
-            result[at], info[at] = routine("potrf", self)(self[at], lower=not upper, clean=1)
+            # the transpose, which lies in memory as the routine wants it
+            found, info[at] = routine("potrf", self)(self[at].T, lower=upper, clean=1)
+            result[at] = found.T
     if not info.all() and not np.isfinite(self).all():
         for at in each(self):
             if not info[at] and not np.isfinite(self[at]).all():
@@ -417,6 +433,7 @@ def matrix_exp(self: np.ndarray) -> np.ndarray:
     return scipy_linalg.expm(self.astype(wide)).astype(self.dtype) if self.size else self.copy()
 
 
+kernel("lu_unpack", lu_unpack)
 kernel("linalg_cholesky_ex", cholesky)
 kernel("linalg_inv_ex", inverse)
 kernel("_linalg_det", det)
@@ -424,7 +441,6 @@ kernel("_linalg_slogdet", slogdet)
 kernel("_linalg_solve_ex", solve)
 kernel("linalg_lu_factor_ex", lu_factor_ex)
 kernel("linalg_lu", lu)
-kernel("lu_unpack", lu_unpack)
 kernel("linalg_qr", qr)
 kernel("_linalg_svd", svd)
 kernel("_linalg_eigh", eigh)
@@ -435,3 +451,26 @@ kernel("linalg_ldl_factor_ex", ldl_factor)
 kernel("linalg_ldl_solve", ldl_solve)
 kernel("linalg_lstsq", lstsq)
 kernel("linalg_matrix_exp", matrix_exp)
+
+for _name in (
+    "linalg_cholesky_ex",
+    "linalg_inv_ex",
+    "_linalg_det",
+    "_linalg_slogdet",
+    "_linalg_solve_ex",
+    "linalg_lu_factor_ex",
+    "linalg_lu",
+    "linalg_qr",
+    "_linalg_svd",
+    "_linalg_eigh",
+    "linalg_eig",
+    "_linalg_eigvals",
+    "linalg_solve_triangular",
+    "linalg_ldl_factor_ex",
+    "linalg_ldl_solve",
+    "linalg_lstsq",
+    "linalg_matrix_exp",
+):
+    _op = operator(_name)
+    assert _op.kernel is not None
+    _op.kernel = in_one_thread(_op.kernel)
