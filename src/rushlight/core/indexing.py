@@ -114,21 +114,34 @@ def _lone_mask(target: Tensor, indices: tuple[Tensor | None, ...]) -> Tensor | N
 
 
 def _numbers_only(tensor: Tensor, shape: tuple[int, ...], index: Any) -> Tensor | None:
-    """The view for an index of ints inside of the bounds and slices; None for any other."""
+    """The view for an index of ints inside of the bounds, slices, None and one Ellipsis; None for any other."""
     items = index if type(index) is tuple else (index,)
-    if len(items) > len(shape):
+    used, left_out = len(items), 0
+    for item in items:
+        if item is None:
+            used -= 1
+        elif item is Ellipsis:
+            used, left_out = used - 1, left_out + 1
+        elif type(item) is not int and type(item) is not slice:
+            return None
+    if used > len(shape) or left_out > 1:
         return None
-    result, dim = tensor, 0
-    for item, size in zip(items, shape, strict=False):
+    result, dim, at = tensor, 0, 0  # of the view, and of the tensor
+    for item in items:
         if type(item) is int:
+            size = shape[at]
             if not -size <= item < size:
                 return None
             result = run_name("select.int", result, dim, item)
-        elif type(item) is slice:
-            result = _slice(result, dim, item)
+            at += 1
+        elif item is None:
+            result = run_name("unsqueeze", result, dim)
             dim += 1
+        elif item is Ellipsis:
+            dim, at = dim + len(shape) - used, at + len(shape) - used
         else:
-            return None
+            result = _slice(result, dim, item)
+            dim, at = dim + 1, at + 1
     return run_name("alias", tensor) if result is tensor else result
 
 
@@ -278,8 +291,10 @@ def _beside(self: Tensor, index: Tensor) -> tuple[Tensor, ...]:
 
 
 def _slice(tensor: Tensor, dim: int, item: slice) -> Tensor:
-    start, stop = _bound(item.start), _bound(item.stop)
-    step = 1 if item.step is None else _bound(item.step)
+    start, stop, step = item.start, item.stop, item.step
+    if step is None and type(start) is int and type(stop) is int:
+        return run_name("slice.Tensor", tensor, dim, start, stop, 1)
+    start, stop, step = _bound(start), _bound(stop), 1 if step is None else _bound(step)
     check(step > 0, "step must be greater than zero", ValueError)
     if start is None and stop is None and step == 1:
         return tensor
