@@ -280,6 +280,16 @@ def test_what_is_made_anew_again_and_again_is_not_compiled_each_time() -> None:
     assert piece(around).runs_compiled  # at last
 
 
+def test_classes_that_are_made_anew_are_of_one_kind() -> None:
+    captures = 0
+    for _ in range(10):
+        around = type("Around", (Around,), {})(model())
+        for _ in range(CALLS):
+            around(rl.ones(5, 3))
+        captures += piece(around).compiled is not None
+    assert captures == 1
+
+
 def test_what_is_made_anew_is_compiled_as_soon_as_the_first_where_that_pays() -> None:
     first = Around(model())
     for _ in range(CALLS + PAYS):

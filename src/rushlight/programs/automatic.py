@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from types import MethodType
 from typing import Any, Protocol
-from weakref import WeakKeyDictionary
 
 from ..compiler.graph_breaks import PIECES
 from ..core.lazy import LazyModule
@@ -38,7 +37,7 @@ _observer: Observer | None = None
 
 @dataclass
 class Kind:
-    """The pieces whose owners are of one class, and whether it has paid to compile them."""
+    """The pieces whose owners are of classes of one name, and whether it has paid to compile them."""
 
     captures: int = 0
     runs: int = 0  # of compiled code
@@ -53,7 +52,7 @@ class Kind:
         return self.wait
 
 
-_kinds: WeakKeyDictionary[type, Kind] = WeakKeyDictionary()
+_kinds: dict[tuple[str, str], Kind] = {}  # by module and name, since classes may be made anew, too
 
 
 class Piece:
@@ -63,7 +62,8 @@ class Piece:
         self.function = MethodType(method, owner)
         self.calls = 0
         self.compiled: Any = None
-        self.kind = _kinds.setdefault(type(owner), Kind())
+        name = type(owner).__module__, type(owner).__qualname__
+        self.kind = _kinds.setdefault(name, Kind())
         self.wait = self.kind.wait_of_new()
 
     def __call__(self, args: Any, kwargs: Any) -> Any:
