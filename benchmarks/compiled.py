@@ -244,7 +244,7 @@ def warm_up(contestant: str) -> None:
 
 def _use_cache(directory: Path) -> None:
     """Use an object cache of our own, and forget what this process has compiled."""
-    from rushlight.compiler import known_programs
+    from rushlight.runtime import known_programs
     from rushlight.runtime.cache import ObjectCache
     from rushlight.runtime.engine import engine
 

@@ -249,7 +249,7 @@ def _cases() -> dict[str, EagerCase]:
     return found
 
 
-def _settle(thunk: Thunk) -> None:
+def settle(thunk: Thunk) -> None:
     """Call it until whatever the background makes for such calls is there: none of them runs on NumPy's kernel
     because its own is still to come."""
     worker = importlib.import_module("rushlight.eager.worker")
@@ -274,7 +274,7 @@ def _row(case: EagerCase, name: str, quick: bool) -> Row:
         lib = importlib.import_module(module)
         thunk = case(lib)
         if contestant == OURS:
-            _settle(thunk)
+            settle(thunk)
         contestants[contestant] = timed(thunk, seconds=0.005 if quick else 0.02)
     bar = LONGEST_STEPS.get(name.removeprefix("eager "), LONGEST)
     return Row(name, contestants, {TORCH: bar}, 5 if quick else 20)

@@ -160,7 +160,6 @@ def products(torch: Any, clock: Clock, rounds: int, dtype: np.dtype) -> None:
 def native(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> tuple[Callable[[], object], float, str]:
     """A function that runs a product, the processor time it took to make, and a description of its plan."""
     from rushlight.codegen.llvm.module import emit_module
-    from rushlight.compiler.linking import addresses_of
     from rushlight.core.dtypes import DTYPES
     from rushlight.core.index import as_index
     from rushlight.loops.kernels import Product
@@ -170,6 +169,7 @@ def native(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> tuple[Callable[[], 
     from rushlight.plan.product import ProductPlan
     from rushlight.runtime.engine import engine
     from rushlight.runtime.executable import aligned_bytes
+    from rushlight.runtime.linking import addresses_of
     from rushlight.runtime.threads import pool
     from rushlight.schedule.passes import staged
 

@@ -30,6 +30,7 @@ from compiled import CASES, cached_row, cold_row, floor_row, memory_row, run_row
 from control_flow import CONTROL_FLOW
 from depth import DEEP, depth_row
 from eager import EAGER_ROWS, summary
+from first_use import FIRST_USE
 from rushlight.runtime.target import host
 from timing import BEST, OURS, Outcome, Row, measure, quantity, timed
 from training import TRAINING
@@ -152,6 +153,7 @@ ROWS: dict[str, Callable[[str, bool], Row]] = {
         for case in CASES
     },
     **EAGER_ROWS,
+    **FIRST_USE,
     **CHANGING_SIZES,
     **CONTROL_FLOW,
     f"cold compile, GPT training step of {DEEP} layers": depth_row,

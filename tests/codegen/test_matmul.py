@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from rushlight.codegen.llvm.module import emit_module
-from rushlight.compiler.linking import addresses_of
 from rushlight.core.dtypes import from_numpy
 from rushlight.core.index import as_index
 from rushlight.loops.kernels import Product
@@ -21,6 +20,7 @@ from rushlight.plan.passes import plan_program
 from rushlight.plan.program import PlannedProgram
 from rushlight.runtime.cache import ObjectCache
 from rushlight.runtime.engine import Engine
+from rushlight.runtime.linking import addresses_of
 from rushlight.runtime.target import Target
 from rushlight.runtime.threads import ThreadPool, pool
 from rushlight.schedule.passes import staged

@@ -14,12 +14,13 @@ import pytest
 import rushlight as rl
 import rushlight.nn.functional as F
 from rushlight import nn, optim
-from rushlight.compiler import known_programs, pipeline
+from rushlight.compiler import pipeline
 from rushlight.compiler.explain import explain
 from rushlight.compiler.program_cache import _text, program_key
 from rushlight.core.marks import mark_dynamic
 from rushlight.graph.ir import Graph
 from rushlight.lowering.folding import Folded, fold
+from rushlight.runtime import known_programs
 from rushlight.runtime.cache import ObjectCache
 from rushlight.runtime.engine import engine
 

@@ -180,8 +180,8 @@ def test_a_kernel_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
 
 def test_code_that_is_too_long_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pooling to many places is a slice for each of them, and took minutes to compile."""
-    monkeypatch.setattr("rushlight.eager.kernels.MOST_NODES", 0)
-    monkeypatch.setattr("rushlight.eager.kernels._stored", lambda op, form, given: None)
+    monkeypatch.setattr("rushlight.eager.compiling.MOST_NODES", 0)
+    monkeypatch.setattr("rushlight.eager.compiling.stored_kernel", lambda op, form, given: None)
     calls.forget()
     x = rl.linspace(0, 1, 30)
     with rl.eager.use("reference"):
@@ -260,7 +260,7 @@ def test_tables_that_threads_share(tmp_path: Path) -> None:
     done = run(
         """
         import threading
-        from rushlight.compiler import known_programs
+        from rushlight.runtime import known_programs
         known_programs.MOST = 4  # so that programs are dropped all the time
         sys.setswitchinterval(1e-5)
         wrong, finish = [], time.monotonic() + 20

@@ -382,7 +382,7 @@ def test_kernels_come_from_disk(function: Callable[[Any], Any], monkeypatch: pyt
         raise AssertionError("captured again")
 
     calls.forget()
-    monkeypatch.setattr("rushlight.eager.kernels.capture_own", no_capture)
+    monkeypatch.setattr("rushlight.eager.compiling.capture_own", no_capture)
     found = function(x)
     assert all(c.natives for c in calls._calls.values() if c.kinds)
     for mine, theirs in zip(*(r if isinstance(r, tuple) else (r,) for r in (found, expected)), strict=True):

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from rushlight.codegen.llvm.module import emit_module
-from rushlight.compiler.linking import addresses_of
 from rushlight.core.dtypes import from_numpy
 from rushlight.core.shapes import Spec, contiguous_strides
 from rushlight.loops.kernels import Product
@@ -22,6 +21,7 @@ from rushlight.lowering.lowered import Lowered, Lowerer
 from rushlight.plan.passes import plan_program
 from rushlight.runtime.engine import engine
 from rushlight.runtime.executable import aligned_bytes
+from rushlight.runtime.linking import addresses_of
 from rushlight.runtime.threads import pool
 from rushlight.schedule.memory import bytes_of
 from rushlight.schedule.passes import schedule

@@ -13,7 +13,8 @@ import rushlight as rl
 from rushlight.capture.partition import extract
 from rushlight.capture.program import capture_call
 from rushlight.compiler import pipeline
-from rushlight.compiler.program_cache import pack, program_key, unpack
+from rushlight.compiler.program_cache import program_key
+from rushlight.runtime.known_programs import pack, unpack
 
 PROGRAM = """
 import rushlight as rl

@@ -24,7 +24,7 @@ from ..loops.nest import MemoryKind
 from ..loops.plans import LoopPlan
 from ..loops.program import Group, Step
 from ..lowering.origins import Origins
-from ..plan.workspace import aligned
+from ..plan.places import aligned
 from ..runtime.engine import engine
 from ..schedule.memory import buffers_of, bytes_hint
 from ..schedule.work import operations_of

@@ -6,39 +6,30 @@ reading one executes nothing.
 
 from __future__ import annotations
 
-import builtins
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..codegen.llvm.control_flow import c_routines
-from ..codegen.llvm.math.extern import import_address
 from ..codegen.llvm.module import NativeModule
-from ..codegen.llvm.routines import routine_imports
 from ..core.autocast import autocast_off
 from ..core.construct import from_numpy
 from ..core.dispatch import call
-from ..core.dtypes import DTYPES
-from ..core.errors import InternalError
 from ..core.index_data import evaluate_data, guard_admits, to_data
 from ..core.shapes import contiguous_strides
 from ..core.symbols import Symbols
 from ..core.tensor import Tensor
 from ..graph.ir import Graph, Node, Value, map_values
-from ..graph.subgraph import BodyProgram, subgraphs_in
+from ..graph.subgraph import subgraphs_in
 from ..loops.kernels import Extern
 from ..loops.nest import CALLS, SIZES, Buffer, MemoryKind
 from ..loops.program import Program
 from ..plan.program import PlannedProgram
-from ..plan.workspace import aligned, place
-from ..runtime import invoke, profile
-from ..runtime.engine import Library, engine
-from ..runtime.executable import BlockMemory, CallsInMemory, Executable, SharedWorkspace, SizesInMemory, Slot
+from ..runtime.engine import Library
+from ..runtime.executable import CallsInMemory, Executable, SharedWorkspace, SizesInMemory
+from ..runtime.linking import executable_of, with_sizes
 from ..runtime.sized import SizedExecutable
-from ..runtime.target import Target
-from ..runtime.threads import pool
 from .collective_calls import CollectiveCalls, entry_of, numbers_in, seen_as
 
 
@@ -50,41 +41,6 @@ class DataSizes:
     symbols: Sequence[str]
     guards: Sequence[Any]
     compiled: Callable[[Mapping[str, int]], Executable]
-
-
-NO_BODIES: Mapping[str, BodyProgram] = {}
-
-
-def link(description: dict[str, Any], code: bytes, bodies: Mapping[str, BodyProgram] = NO_BODIES) -> Library:
-    """Make object code callable, together with what calls it and what it calls, `bodies` of control flow
-    included."""
-    invoke.prepare()
-    entries = [s for s in description["segments"] if isinstance(s, str)]
-    entries += [profile.TIMES, profile.LOG] if description["timers"] else []
-    library = engine().link(code, entries, addresses_of(description["imports"], bodies))
-    library.calls = tuple(bodies.values())
-    if description["timers"]:
-        timers = [profile.Timer(*words) for words in description["timers"]]
-        times, log = (library.addresses[name] for name in (profile.TIMES, profile.LOG))
-        profile.add_program(timers, times, log, code=library)
-    return library
-
-
-def addresses_of(
-    names: Iterable[str], bodies: Mapping[str, BodyProgram] = NO_BODIES, target: Target | None = None
-) -> dict[str, int]:
-    """The addresses of what code calls; routines of ours are compiled if they are not there. `target`: what the
-    code is for, if not for this machine."""
-    addresses: dict[str, int] = {"parallel_for": pool().parallel_for_address, **profile.imports()}
-    if bodies:
-        addresses.update({name: body.address for name, body in bodies.items()}, **c_routines())
-    addresses.update(routine_imports(names, target or engine().target))
-    for name in names:
-        address = addresses.get(name) or import_address(name)
-        if address is None:
-            raise InternalError(f"there is no routine {name} to link with")
-        addresses[name] = address
-    return addresses
 
 
 def describe(
@@ -152,7 +108,7 @@ def make_executable(
     def make(sizes: Mapping[str, int], table: np.ndarray, workspace: SharedWorkspace) -> Executable:
         if data is not None and not all(guard_admits(guard, sizes) for guard in guards):
             return data.compiled(sizes)
-        found = _sized(description, sizes)
+        found = with_sizes(description, sizes)
         return _executable(
             graph, found, library, sizes, SizesInMemory(description["sizes"], table, workspace)
         )
@@ -172,50 +128,9 @@ def _executable(
         s if isinstance(s, str) else _extern(graph.nodes[s["node"]], s, sizes)
         for s in description["segments"]
     ]
-    outputs, temporaries = (
-        [_slot_of(words) for words in description[name]] for name in ("outputs", "temporaries")
-    )
-    reports = [(getattr(builtins, kind), message) for kind, message in description["reports"]]
     entries = [entry_of(graph.nodes[call["node"]], call, sizes) for call in description["calls"]]
     calls = CallsInMemory(description["calls_slot"], CollectiveCalls(entries)) if entries else None
-    executable = Executable(
-        library,
-        segments,
-        description["inputs"],
-        outputs,
-        BlockMemory(description["slots"], temporaries, description["workspace"], table, calls),
-        pool(),
-        reports,
-        dict(description["updates"]),
-    )
-    executable.loops = bool(description["bodies"])
-    return executable
-
-
-def _sized(description: dict[str, Any], sizes: Mapping[str, int]) -> dict[str, Any]:
-    """A description with numbers in place of sizes that change, and its workspace laid out for them."""
-    if not description["symbols"]:  # guards have made numbers of all of them
-        return description
-
-    def number(size: Any) -> int:
-        return evaluate_data(size, sizes)
-
-    def slot(words: list[Any]) -> list[Any]:
-        count, dtype, shape, steps, offset = words
-        return [
-            count,
-            dtype,
-            list(map(number, shape)),
-            None if steps is None else list(map(number, steps)),
-            offset,
-        ]
-
-    outputs, temporaries = (list(map(slot, description[name])) for name in ("outputs", "temporaries"))
-    lengths = [aligned(max(t[2][0] * DTYPES[t[1]].itemsize, 1)) for t in temporaries]
-    offsets, size = place(lengths, [tuple(life) for life in description["lives"]])
-    for words, offset in zip(temporaries, offsets, strict=True):
-        words[4] = offset
-    return description | {"outputs": outputs, "temporaries": temporaries, "workspace": size}
+    return executable_of(description, library, segments, table, calls)
 
 
 def _slot(
@@ -225,11 +140,6 @@ def _slot(
     steps = None if strides is None or strides == contiguous_strides(shape) else [s * size for s in strides]
     sizes = list(map(to_data, shape))
     return [number, buffer.dtype.name, sizes, None if steps is None else list(map(to_data, steps)), offset]
-
-
-def _slot_of(words: list[Any]) -> Slot:
-    number, dtype, shape, steps, offset = words
-    return Slot(number, DTYPES[dtype].numpy, tuple(shape), None if steps is None else tuple(steps), offset)
 
 
 def _extern(

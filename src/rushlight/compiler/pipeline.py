@@ -7,9 +7,8 @@ becomes native code:
     PROGRAM_PASSES  once for each of its programs: fold layers, graph passes, compile bodies, lower, schedule,
                     plan, emit, assemble, link
 
-A program that was compiled before, by this process or another, comes from the cache (compiler/program_cache.py)
-and skips everything between the graph passes and linking. Times, verification, `RUSHLIGHT_LOG` and `explain`
-are views of these lists (core/passes.py).
+A program that was compiled before comes from the cache and skips all between the graph passes and linking. Times,
+verification, `RUSHLIGHT_LOG` and `explain` are views of these lists (core/passes.py).
 """
 
 from __future__ import annotations
@@ -48,6 +47,8 @@ from ..plan.unfolding import unfold
 from ..runtime import profile
 from ..runtime.engine import Library, engine
 from ..runtime.executable import Executable
+from ..runtime.known_programs import admits, pack, recall, remember
+from ..runtime.linking import link
 from ..runtime.pieces import PiecewiseExecutable
 from ..runtime.sized import SizedExecutable
 from ..runtime.target import Target
@@ -56,10 +57,9 @@ from ..schedule.passes import SCHEDULE_PASSES
 from ..schedule.passes import show as show_program
 from ..schedule.passes import verify as verify_program
 from .bodies import compile_bodies
-from .known_programs import admits, recall, remember
-from .linking import DataSizes, describe, link, make_executable
+from .linking import DataSizes, describe, make_executable
 from .pieces import compile_pieces, with_numbers
-from .program_cache import pack, program_key
+from .program_cache import program_key
 from .usual_routines import prepare_routines_of
 
 # --- a call ----------------------------------------------------------------------------------------

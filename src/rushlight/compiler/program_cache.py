@@ -1,33 +1,23 @@
-"""Compiled programs on disk: what is needed to run a graph again without lowering, scheduling or emitting it.
+"""The keys of compiled programs on disk (runtime/known_programs.py).
 
-A stored program is the description of an executable as plain data (JSON) and its object code, in one entry of
-the object cache (runtime/cache.py), which vouches for the bytes. Its key is the text of the graph, with
+The key of a program is the text of its graph, with
 everything that decides the code: this package, LLVM, the CPU. A graph with an argument that has no exact text,
 or with an operator that a program lowers itself, has no key and is compiled every time.
 """
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import json
 from typing import Any
 
 import numpy as np
 
-from ..core.determinism import DETERMINISM
-from ..core.dtypes import DType
 from ..core.registry import Kind, OpDef
 from ..core.symbols import Symbols
-from ..core.tokens import device, layout, memory_format
 from ..graph.ir import Graph, Node, Value
 from ..graph.subgraph import Subgraph
 from ..lowering.folding import Folded
-from ..runtime import profile, redzones
-from ..runtime.cache import fingerprint, key_of
-from ..runtime.engine import engine
-
-_TOKENS = (device, layout, memory_format)
+from ..runtime.keys import NoText, exact_text, key_under
 
 
 def program_key(graph: Graph, symbols: Symbols | None, folded: Folded | None = None) -> str | None:
@@ -36,25 +26,6 @@ def program_key(graph: Graph, symbols: Symbols | None, folded: Folded | None = N
         return key_under(_text(graph) if folded is None else _text_of_layers(folded), _symbols(symbols))
     except NoText:
         return None
-
-
-def key_under(*texts: str) -> str:
-    """A key of texts and everything else that decides about code: modes, this package, LLVM, the CPU."""
-    modes = (
-        "guarded" * redzones.enabled(),
-        "timed, with events" * profile.enabled(),
-        "filled" * DETERMINISM.fills,
-    )
-    return key_of((*texts, *modes, *_surroundings()))
-
-
-@functools.cache
-def _surroundings() -> tuple[str, ...]:
-    return ("program 2", fingerprint(), engine().identity())
-
-
-class NoText(Exception):
-    """An argument has no exact text."""
 
 
 def _text(graph: Graph) -> str:
@@ -124,31 +95,9 @@ def _argument(argument: Any, names: dict[Value, str]) -> str:
     kind = type(argument)
     if kind is Value:
         return names[argument]
-    if kind is int:
-        return f"int {argument}"
-    if argument is None or isinstance(argument, bool | int | float | complex | str):
-        return f"{type(argument).__name__} {argument!r}"
     if isinstance(argument, tuple | list):
         return f"[{', '.join([_argument(a, names) for a in argument])}]"
-    if isinstance(argument, DType):
-        return f"dtype {argument.name}"
-    if isinstance(argument, _TOKENS):
-        return repr(argument)
     if isinstance(argument, Subgraph) and argument.program is not None and argument.program.cached:
-        return argument.program.name
-    raise NoText
-
-
-def exact_text(argument: Any) -> str:
-    """The text of an argument that is no value of a graph; NoText if none tells it from all others."""
-    return _argument(argument, {})
-
-
-def pack(description: dict[str, Any], code: bytes) -> bytes:
-    text = json.dumps(description, separators=(",", ":")).encode()
-    return len(text).to_bytes(8, "little") + text + code
-
-
-def unpack(data: bytes) -> tuple[dict[str, Any], bytes]:
-    size = int.from_bytes(data[:8], "little")
-    return json.loads(data[8 : 8 + size]), data[8 + size :]
+        name: str = argument.program.name
+        return name
+    return exact_text(argument)

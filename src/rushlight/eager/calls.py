@@ -28,6 +28,7 @@ from .operators import may_have_kernel
 from .signatures import Runner, write_runner
 
 kernels = LazyModule("rushlight.eager.kernels")
+compiling = LazyModule("rushlight.eager.compiling")
 
 WORTH = 0.05  # seconds of NumPy's time after which a kernel is worth compiling: about as long as that takes
 WORTH_OF_ONE_SIZE = 0.2  # the same, for a kernel that serves one set of sizes
@@ -62,7 +63,7 @@ class CallKind:
             served = False
             while not served and len(self.kernels) < MOST_KERNELS:
                 stage = len(self.kernels)
-                kernel = self.kernels.setdefault(stage, kernels.compile_form(op, form, stage))
+                kernel = self.kernels.setdefault(stage, compiling.compile_form(op, form, stage))
                 served = kernel.serves(form) or form.fixed
         except GivenUp as reason:
             if reason.again:
@@ -226,7 +227,7 @@ def _spend(kind: CallKind, seconds: float) -> None:
     if _stored is None:
         before, _spent = _spent, _spent + seconds
         if before < WORTH_LOOKING <= _spent:
-            worker.submit(lambda: kernels.compile_form)  # which imports the compiler
+            worker.submit(lambda: kernels.Kernel)  # imports what loads kernels
 
 
 def first_of(natives: Iterable[Callable[..., Any]]) -> Callable[..., Any]:

@@ -13,19 +13,21 @@ import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..capture.captured_call import Leaf
 from ..capture.live_inputs import LiveInputs, all_hold, computing, roots_in
-from ..compiler.program_cache import NoText, exact_text, key_under
 from ..core.dtypes import get_default_dtype
 from ..core.index_data import evaluate_data, to_data
 from ..core.pytree import LEAF, TreeSpec
 from ..core.registry import OpDef
 from ..core.shapes import Spec
+from ..runtime.keys import NoText, exact_text, key_under
 from .layouts import Form, Operand, Slot
+
+if TYPE_CHECKING:
+    from ..capture.captured_call import Leaf
 
 _ROOT = re.compile(r"argument (\d+)(?:\.(shape)\[(\d+)\]|\.(stride)\((\d+)\))?")
 _KINDS = {"float": float, "int": int}

@@ -1,8 +1,8 @@
 """A kernel: an operator compiled as a program of its own, for all sizes, and bound to those of a call.
 
-`compile_form` captures a call of one operator on operands whose sizes are symbols, and compiles it as any
-program. `Kernel.bind` fills in the sizes of a call: what is left is a native callable that takes arrays
-(runtime/invoke.py).
+`Kernel.bind` fills in the sizes of a call: what is left is a native callable that takes arrays
+(runtime/invoke.py). Kernels come from the compiler (eager/compiling.py), or from disk, where earlier processes
+have left them: this module imports nothing that only the compiler needs.
 """
 
 from __future__ import annotations
@@ -14,48 +14,24 @@ from typing import Any
 
 import numpy as np
 
-from .._higher_order_ops.scan import scan
-from ..capture.captured_call import CapturedCall
-from ..capture.program import capture_own
-from ..capture.references import Argument, TensorRef
-from ..capture.sizes import NOTHING_CHANGES, Changing
-from ..compiler.build import build_specialization
-from ..compiler.known_programs import stored_program
-from ..compiler.pipeline import compile_captured
 from ..core.arrays import array_over
-from ..core.dispatch import call
 from ..core.dtypes import BY_NUMPY
-from ..core.giving_up import GivenUp
 from ..core.registry import OpDef
-from ..core.shapes import Spec, contiguous_strides, extent, is_dense
+from ..core.shapes import Spec, contiguous_strides, extent
 from ..core.tensor import Tensor, wrap
-from ..decompositions.recurrent_fused import loops_by
-from ..logs import logger
-from ..lowering.declare import LibraryCall
-from ..runtime import profile, redzones
+from ..runtime import redzones
 from ..runtime.engine import engine
 from ..runtime.executable import Executable
 from ..runtime.executable import Slot as OutputSlot
 from ..runtime.invoke import NO_GUARDS, Effects, Invoker, Output, Source, available
+from ..runtime.known_programs import stored_program
 from ..runtime.sized import SizedExecutable
-from .calls import changes, forget, install_stored
-from .kernel_records import (
-    KernelNumbers,
-    KernelRecord,
-    NoRecord,
-    Result,
-    View,
-    captured_numbers,
-    pack,
-    record_key,
-    result_of,
-    unpack,
-)
-from .layouts import Form, Operand, Slot
+from .calls import forget, install_stored
+from .kernel_records import KernelNumbers, KernelRecord, Result, View, record_key, unpack
+from .layouts import Form, Operand
 from .usual_sizes import STAGES, with_usual_sizes
 
 MOST_WORKSPACE = 1 << 28  # bytes that a kernel may keep for temporaries
-MOST_NODES = 1000  # operators that one may consist of: code that is longer takes too long to make
 
 BELOW_DISPATCH = Effects(any_mode=True)
 
@@ -64,34 +40,16 @@ class Unsuitable(Exception):
     """Why an operator has no kernel for a form: it runs on NumPy's."""
 
 
-def compile_form(op: OpDef, form: Form, stage: int) -> Kernel:
-    """Load or compile the kernel of a form: with usual sizes or, after all stages of these, with its own. Raises
-    for an operator that cannot have one."""
-    if isinstance(op.lowering, LibraryCall):
-        raise Unsuitable(op.lowering.reason)
-    usual = _usual(form, stage)
-    if usual is not None:
-        try:
-            return _stored(op, form, usual) or _compiled(op, form, usual)
-        except (Unsuitable, GivenUp):
-            raise
-        except Exception as error:  # sizes that the arguments of the operator rule out
-            logger("eager").debug("%s: no kernel with usual sizes: %s", op.name, error)
-    return _stored(op, form, form.leaves) or _compiled(op, form, form.leaves)
-
-
 def stored_form(op: OpDef, form: Form, stage: int) -> Kernel | None:
     """The kernel that `compile_form` gives, if an earlier process has left it on disk."""
-    if isinstance(op.lowering, LibraryCall):
-        return None
-    return _stored(op, form, _usual(form, stage) or form.leaves)
+    return stored_kernel(op, form, usual_leaves(form, stage) or form.leaves)
 
 
-def _usual(form: Form, stage: int) -> list[Any] | None:
+def usual_leaves(form: Form, stage: int) -> list[Any] | None:
     return None if stage >= STAGES or form.fixed else with_usual_sizes(form.leaves, stage)
 
 
-def _stored(op: OpDef, form: Form, given: Sequence[Any]) -> Kernel | None:
+def stored_kernel(op: OpDef, form: Form, given: Sequence[Any]) -> Kernel | None:
     """A kernel that was captured with these leaves."""
     key = record_key(op, form, given)
     data = None if key is None else engine().cache.load(key)
@@ -104,65 +62,6 @@ def _stored(op: OpDef, form: Form, given: Sequence[Any]) -> Kernel | None:
     return None if executable is None else Kernel(record, executable)
 
 
-def _compiled(op: OpDef, form: Form, given: Sequence[Any]) -> Kernel:
-    before, key = changes(), record_key(op, form, given)
-    leaves = [example_of(leaf) if isinstance(leaf, Operand) else leaf for leaf in given]
-    every = {i: leaf for i, leaf in enumerate(given) if isinstance(leaf, Operand)}
-    dims = {i: frozenset(range(len(leaf.shape))) for i, leaf in every.items()}
-    loose = {i: dims[i] for i, leaf in every.items() if not is_dense(leaf.shape, leaf.strides)}
-    changing = NOTHING_CHANGES if form.fixed else Changing(dims, loose)
-
-    def program(*given: Any) -> Any:
-        with loops_by(lambda step, start, slices, reverse: scan(step, start, slices, reverse=reverse)):
-            return call(op, _filled(form.arguments, given))
-
-    captured = capture_own(program, tuple(leaves), changing)
-    _check_pure(captured)
-    if len(captured.graph.nodes) > MOST_NODES:
-        raise Unsuitable(f"it consists of {len(captured.graph.nodes)} operators")
-    with profile.plain():  # a profiler sees operators, not what they run
-        compiled = compile_captured(captured)
-    specialization = build_specialization(compiled, leaves)
-    executable = compiled.forward.executable
-    if not isinstance(executable, Executable | SizedExecutable) or compiled.backward is not None:
-        raise Unsuitable("its sizes are data")
-    record = KernelRecord(
-        _inputs_of(specialization.inputs),
-        [result_of(leaf) for leaf in captured.leaves],
-        captured.structure,
-        captured_numbers(specialization.live),
-    )
-    if changes() != before:
-        raise Unsuitable("another thread has changed what it depends on")
-    if key is not None and compiled.forward.key is not None:
-        try:
-            engine().cache.store(key, pack(compiled.forward.key, record, specialization.live))
-        except NoRecord as reason:
-            logger("eager").debug("%s is compiled in every process: %s", op.name, reason)
-    return Kernel(record, executable)
-
-
-def _inputs_of(given: Sequence[Any]) -> list[int | type]:
-    """For each input of a program the number of the leaf, or the type of the numbers that it holds."""
-    inputs: list[int | type] = []
-    for ref in given:
-        if isinstance(ref, TensorRef):
-            if not isinstance(ref, Argument):
-                raise Unsuitable("it takes tensors from elsewhere")
-            inputs.append(ref.index)
-        elif ref in (float, int):
-            inputs.append(ref)
-        else:
-            raise Unsuitable("it draws random numbers")
-    return inputs
-
-
-def _filled(arguments: Any, given: Sequence[Any]) -> Any:
-    if type(arguments) is Slot:
-        return given[arguments.number]
-    return tuple([_filled(a, given) for a in arguments]) if type(arguments) is tuple else arguments
-
-
 def example_of(operand: Operand) -> Tensor:
     """A tensor like an operand, whose elements nobody reads."""
     shape, strides = operand.shape, operand.strides
@@ -171,33 +70,6 @@ def example_of(operand: Operand) -> Tensor:
     if tensor.strides() != strides:
         tensor._strides = strides
     return tensor
-
-
-def _check_pure(captured: CapturedCall) -> None:
-    effects = (
-        captured.writes,
-        captured.gradients,
-        captured.draws,
-        captured.changes,
-        captured.replaced,
-        captured.flags,
-        captured.deferred,
-        captured.kinds,
-        captured.stores,
-        captured.differentiable,
-    )
-    if any(effects) or captured.grad_mode is not None:
-        raise Unsuitable("it does more than to compute")
-    if captured.live.symbols.data:
-        raise Unsuitable("sizes of its results are data")
-    for leaf in captured.leaves:
-        if leaf.kind not in ("value", "view") and not (leaf.kind == "python" and leaf.python is None):
-            raise Unsuitable("it returns more than new tensors")
-    values, views = (
-        [leaf.index for leaf in captured.leaves if leaf.kind == kind] for kind in ("value", "view")
-    )
-    if len(set(views)) != len(views) or not set(views).isdisjoint(values):
-        raise Unsuitable("it returns two views of a tensor")
 
 
 class Kernel:

@@ -11,8 +11,9 @@ from dataclasses import replace
 from ..core.dtypes import DTYPES
 from ..core.index import as_index
 from ..loops.nest import Buffer, MemoryKind
+from .places import aligned
 from .program import PlannedProgram
-from .workspace import aligned, place_temporaries
+from .workspace import place_temporaries
 
 
 def lay_out_memory(program: PlannedProgram) -> PlannedProgram:

@@ -92,19 +92,17 @@ class Engine:
         ir: Callable[[], str],
         exports: Sequence[str],
         imports: Mapping[str, int] | None = None,
-        *,
-        quick: bool = False,
     ) -> Library:
         """As `build`, for code that this version of the package always makes the same under `name`: where it
         is in the cache, not even its text is made."""
-        return self.link(self.named(name, ir, quick=quick), exports, imports or {})
+        return self.link(self.named(name, ir), exports, imports or {})
 
-    def named(self, name: str, ir: Callable[[], str], *, quick: bool = False) -> bytes:
-        """The object code of what `build_named` makes."""
-        key = key_of(("named", name, "quick" * quick, fingerprint(), self.identity()))
+    def named(self, name: str, ir: Callable[[], str], *, quick: Callable[[], bool] = bool) -> bytes:
+        """The object code of what `build_named` makes; `quick` is asked where it is not in the cache."""
+        key = key_of(("named", name, fingerprint(), self.identity()))
         code = self.cache.load(key)
         if code is None:
-            code = self._compile(ir(), {}, quick)
+            code = self._compile(ir(), {}, quick())
             self.cache.store(key, code)
         return code
 

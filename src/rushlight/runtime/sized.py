@@ -14,13 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen.llvm.matmul.tables import product_numbers
 from ..codegen.llvm.sizes import stage_numbers
 from ..core.errors import InternalError
 from ..core.index_data import evaluate_data
+from ..core.lazy import LazyModule
 from ..loops.plans import split_rows
 from .engine import engine
 from .executable import Executable, SharedWorkspace
+
+tables = LazyModule("rushlight.codegen.llvm.matmul.tables")
 
 MOST_SIZES = (
     256  # of which what depends on them is kept; sizes that come again after these are worked out anew
@@ -98,7 +100,7 @@ def derived_numbers(
         elif kind == "at least":
             table.append(int(evaluate_data(data[0], named) >= data[1]))
         elif kind == "product":
-            table.extend(product_numbers(data[0], named, engine().target))
+            table.extend(tables.product_numbers(data[0], named, engine().target))
         elif kind == "quotient":
             whole, share = (n if n >= 0 else table[-1 - n] for n in data)
             table.append(whole // share)

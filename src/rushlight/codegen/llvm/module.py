@@ -28,7 +28,8 @@ from ...runtime import profile
 from .control_flow import emit_control_flow, routines_of
 from .launch import Kernels, Task, emit_chain, emit_stage
 from .math import imports
-from .matmul import Scratch, emit_product
+from .matmul import driver, pack  # noqa: F401  their routines are found by name
+from .matmul.emit import Scratch, emit_product
 from .nests import Reports
 from .records import ERROR_SLOT, SIZES_SLOT, Number, Position
 from .routines import begin_routines

@@ -11,6 +11,7 @@ is likely to call (`prepare_routine`).
 
 from __future__ import annotations
 
+import importlib
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -52,7 +53,14 @@ def declared(module: Any, target: Target, kind: str, *details: Any) -> Any:
     """A routine as a function of `module`, to be called or passed on."""
     name = _named(target, kind, *details)
     found = module.globals.get(name)
-    return ir.Function(module, _bodies[kind][0].function_type(), name) if found is None else found
+    return ir.Function(module, _registered(kind)[0].function_type(), name) if found is None else found
+
+
+def _registered(kind: str) -> tuple[type[Struct], Body, bool]:
+    """What makes a routine. A process that takes programs from disk makes none, and imports nothing for it."""
+    if kind not in _bodies:
+        importlib.import_module(".module", __package__)  # and all that emits code
+    return _bodies[kind]
 
 
 def _named(target: Target, kind: str, *details: Any) -> str:
@@ -117,7 +125,7 @@ def _compile_missing(names: Sequence[str], target: Target) -> None:
         if not missing:
             return
         codes = [
-            engine().named(_title(name), partial(emitted, name, target), quick=_is_quick(name))
+            engine().named(_title(name), partial(emitted, name, target), quick=partial(_is_quick, name))
             for name in missing
         ]
         library = engine().link(codes[0], missing, {}, codes[1:])
@@ -126,7 +134,7 @@ def _compile_missing(names: Sequence[str], target: Target) -> None:
 
 
 def _is_quick(name: str) -> bool:
-    return _bodies[name.split(".")[2]][2]
+    return _registered(name.split(".")[2])[2]
 
 
 def _title(name: str) -> str:
@@ -141,7 +149,7 @@ def emitted(name: str, target: Target) -> str:
     function = declared(module, target, kind, *details)
     function.attributes.add("nounwind")
     e = Emitter(ir.IRBuilder(function.append_basic_block("entry")), target)
-    arguments, body, _ = _bodies[kind]
+    arguments, body, _ = _registered(kind)
     body(e, arguments.of(function.args), *[int(d) if d.isdigit() else d for d in details])
     e.builder.ret_void()
     return str(module)

@@ -1,20 +1,25 @@
-"""Programs that were compiled before, by this process or another."""
+"""Programs that were compiled before, by this process or another.
+
+A stored program is the description of an executable as plain data (JSON) and its object code, in one entry of
+the object cache (runtime/cache.py), which vouches for the bytes. Its key is made by compiler/program_cache.py.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core.index_data import guard_admits
 from ..core.symbols import Symbols
-from ..graph.ir import Graph
-from ..graph.subgraph import BodyProgram
 from ..logs import logger
-from ..runtime.engine import Library, engine
-from ..runtime.executable import Executable
-from ..runtime.sized import SizedExecutable
-from .linking import link, make_executable
-from .program_cache import unpack
+from .engine import Library, engine
+from .executable import Executable
+from .linking import link, native_program
+from .sized import SizedExecutable
+
+if TYPE_CHECKING:
+    from ..graph.subgraph import BodyProgram
 
 MOST = 256  # that a process remembers
 _remembered: dict[str, tuple[dict[str, Any], Library]] = {}
@@ -52,7 +57,7 @@ def stored_program(key: str) -> Executable | SizedExecutable | None:
     known = recall(key, {})
     if known is None or known[0]["calls"] or not all(isinstance(s, str) for s in known[0]["segments"]):
         return None
-    return make_executable(Graph(), *known)
+    return native_program(*known)
 
 
 def admits(description: dict[str, Any], symbols: Symbols | None) -> bool:
@@ -66,3 +71,13 @@ def admits(description: dict[str, Any], symbols: Symbols | None) -> bool:
 def forget() -> None:
     """Have this process remember nothing; what is on disk stays."""
     _remembered.clear()
+
+
+def pack(description: dict[str, Any], code: bytes) -> bytes:
+    text = json.dumps(description, separators=(",", ":")).encode()
+    return len(text).to_bytes(8, "little") + text + code
+
+
+def unpack(data: bytes) -> tuple[dict[str, Any], bytes]:
+    size = int.from_bytes(data[:8], "little")
+    return json.loads(data[8 : 8 + size]), data[8 + size :]
