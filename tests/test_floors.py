@@ -120,6 +120,7 @@ LATE = {
     ("_api.compile", "nn.modules._compiled"): "compile() of a module gives a module",
     ("_api.compiler", "nn.modules.module"): "disable() takes a module",
     ("eager.calls", "eager.kernels"): "what loads native code is imported when an operator is worth a kernel",
+    ("eager.calls", "eager.known_calls"): "reads the disk, which an import does not",
     ("eager.calls", "eager.compiling"): "the compiler is loaded when a kernel has to be made",
     ("optim._native", "eager.row_programs"): "as eager.kernels",
     ("library", "testing.opcheck"): "torch.library.opcheck is public, and part of the test harness",

@@ -376,3 +376,40 @@ print(rl.eager.get(), sum(len(c.natives) for c in calls._calls.values()))
     )
     assert failed.returncode
     assert "RUSHLIGHT_EAGER must be one of auto, native, reference, but it is 'quick'" in failed.stderr
+
+
+def test_what_a_program_used_is_bound_ahead_when_it_starts_again(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        textwrap.dedent("""
+        import sys
+        import rushlight as rl
+        from rushlight.eager import calls, worker
+        calls.WORTH = calls.WORTH_LOOKING = 0.0
+        wanted = {"exp", "_softmax", "clone", "add.Scalar"}
+        x = rl.linspace(-1, 1, 3000).view(50, 60)
+        first = rl.ones(3)  # with which the background begins
+        ahead = "1" in sys.argv
+        if ahead:
+            assert worker.wait(200)
+            print(wanted <= {op.name for op, c in calls._calls.items() if c.natives})
+        with rl.eager.use("reference"):
+            expected = [x.exp(), x.softmax(1), (x.t() + 1.5).clone(memory_format=rl.contiguous_format)]
+        for _ in range(4):
+            found = [x.exp(), x.softmax(1), (x.t() + 1.5).clone(memory_format=rl.contiguous_format)]
+            rl.testing.assert_close(found, expected)
+            assert worker.wait(200)
+        natives = {op.name for op, c in calls._calls.items() if c.natives}
+        assert wanted <= natives, natives
+        print("rushlight.eager.compiling" in sys.modules)
+        """)
+    )
+    for arguments, expected in ([], "True\n"), (["1"], "True\nFalse\n"):
+        done = subprocess.run(
+            [sys.executable, str(program), *arguments],
+            env=os.environ | {"RUSHLIGHT_EAGER": "auto", "RUSHLIGHT_CACHE_DIR": str(tmp_path / "cache")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, expected, "")

@@ -171,6 +171,12 @@ def _keep_runner(op: OpDef) -> Callable[[OpDef, Arguments], Any]:
     return run
 
 
+def make_ready(op: OpDef) -> None:
+    """Have the runner of an operator there before its first call."""
+    if op.run is None:
+        _keep_runner(op)
+
+
 def forget_runner(op: OpDef) -> None:
     """Let an operator look for its runner again."""
     global _choices

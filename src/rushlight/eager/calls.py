@@ -8,6 +8,8 @@ thread of worker.py.
 
 from __future__ import annotations
 
+import os
+import threading
 import time
 from collections.abc import Callable, Container, Iterable
 from typing import Any
@@ -23,12 +25,13 @@ from ..core.registry import Kind, OpDef
 from ..core.tensor import Tensor
 from ..logs import logger
 from . import settings, worker
-from .layouts import Form, form_of
+from .layouts import Form, form_of, tensors_in
 from .operators import may_have_kernel
 from .signatures import Runner, write_runner
 
 kernels = LazyModule("rushlight.eager.kernels")
 compiling = LazyModule("rushlight.eager.compiling")
+known_calls = LazyModule("rushlight.eager.known_calls")
 
 WORTH = 0.05  # seconds of NumPy's time after which a kernel is worth compiling: about as long as that takes
 WORTH_OF_ONE_SIZE = 0.2  # the same, for a kernel that serves one set of sizes
@@ -75,20 +78,32 @@ class CallKind:
 
     def look(self, op: OpDef, form: Form) -> None:
         """Take kernels for a form from disk, as far as they are there."""
-        if _stored is None or self.looked or self.kernels or self.queued:
+        if self.looked or self.kernels or self.queued:
             return
-        self.looked = True
+        if not stored_kernels_are_there(op):
+            return
+        with _looking:
+            self._look_once(op, form)
+
+    def _look_once(self, op: OpDef, form: Form) -> None:
+        if self.looked:  # by another thread, meanwhile
+            return
         try:
-            while len(self.kernels) < MOST_KERNELS:
-                stage = len(self.kernels)
-                kernel = _stored(op, form, stage)
-                if kernel is None:
-                    return
-                kernel = self.kernels.setdefault(stage, kernel)
-                if kernel.serves(form) or form.fixed:
-                    return
+            self._take(op, form)
         except Exception as error:
             self.refuse(op, error)
+        self.looked = True
+
+    def _take(self, op: OpDef, form: Form) -> None:
+        assert _stored is not None
+        while len(self.kernels) < MOST_KERNELS:
+            stage = len(self.kernels)
+            kernel = _stored(op, form, stage)
+            if kernel is None:
+                return
+            kernel = self.kernels.setdefault(stage, kernel)
+            if kernel.serves(form) or form.fixed:
+                return
 
     def refuse(self, op: OpDef, error: Exception) -> None:
         logger("eager").info("%s runs on NumPy: %s: %s", op.name, type(error).__name__, error)
@@ -156,7 +171,7 @@ class OperatorCalls:
         if kind is None:
             if len(self.kinds) >= MOST_KINDS:
                 return self._alone(key, args)
-            kind = self.kinds[form.key] = CallKind(form.fixed)
+            kind = self.kinds.setdefault(form.key, CallKind(form.fixed))
         kind.look(op, form)
         if settings.get() == "native" and not kind.refused:
             bound = kind.bind(op, form, arrays, refused)
@@ -169,6 +184,8 @@ class OperatorCalls:
             bound = None
         if bound is not None:
             self._call_natively(key, {**bound, **refused}, form)
+            if _when_bound is not None:
+                _when_bound(op, args, key)
             return self.run(op, args)
         if kind.refused:
             self._give_up()
@@ -180,6 +197,17 @@ class OperatorCalls:
         if kind.seconds > kind.worth:
             self._request(kind, form)
         return result
+
+    def bind_ahead(self, args: Arguments, key: Any) -> None:
+        """Bind a kernel that is on disk to a call that is likely to come."""
+        form = None if key in self.natives else form_of(self.op, args, self.live)
+        if form is None or len(self.natives) >= MOST_BOUND or len(self.kinds) >= MOST_KINDS:
+            return
+        kind = self.kinds.setdefault(form.key, CallKind(form.fixed))
+        kind.look(self.op, form)
+        bound = None if kind.refused else kind.bind(self.op, form, [t._array for t in tensors_in(args)], ())
+        if bound is not None and key not in self.natives:
+            self._call_natively(key, bound, form)
 
     def _call_natively(self, key: Any, bound: dict[int, Any], form: Form) -> None:
         """Have calls with this signature run by these kernels: the first that does not refuse their numbers."""
@@ -212,8 +240,33 @@ class OperatorCalls:
 
 
 _UNKNOWN: Any = object()  # a signature that was not met
+_looking = threading.Lock()  # for kernels on disk
+_begun = False  # whether was looked for what earlier processes of this program bound
+_expected: frozenset[str] = frozenset()  # operators that these had kernels for
+_when_bound: Callable[[OpDef, Arguments, Any], None] | None = None
 _stored: Callable[[OpDef, Form, int], Any] | None = None  # finds kernels on disk, once the compiler is there
 _spent = 0.0  # seconds of NumPy's time before that
+
+
+def on_bound(note: Callable[[OpDef, Arguments, Any], None]) -> None:
+    """Have `note` called with each call that a kernel is bound to when it comes."""
+    global _when_bound
+    _when_bound = note
+
+
+def bind_ahead(op: OpDef, args: Arguments, key: Any) -> None:
+    """Bind a kernel that is on disk to a call that is likely to come."""
+    found = _calls.get(op)
+    if found is not None:
+        found.bind_ahead(args, key)
+
+
+def stored_kernels_are_there(op: OpDef | None = None) -> bool:
+    """Whether what earlier processes have left on disk can be loaded now. Where those of this program had kernels
+    (for `op`), it is as soon as it is needed; this may be under way in the background."""
+    if _stored is None and (_expected if op is None else op.name in _expected):
+        kernels.load()
+    return _stored is not None
 
 
 def install_stored(load: Callable[[OpDef, Form, int], Any]) -> None:
@@ -227,7 +280,7 @@ def _spend(kind: CallKind, seconds: float) -> None:
     if _stored is None:
         before, _spent = _spent, _spent + seconds
         if before < WORTH_LOOKING <= _spent:
-            worker.submit(lambda: kernels.Kernel)  # imports what loads kernels
+            worker.submit(kernels.load)
 
 
 def first_of(natives: Iterable[Callable[..., Any]]) -> Callable[..., Any]:
@@ -246,12 +299,27 @@ def first_of(natives: Iterable[Callable[..., Any]]) -> Callable[..., Any]:
 
 def runner(op: OpDef, reference: Runner) -> Runner:
     """What runs `op` on data."""
+    if not _begun:
+        _begin()
     if settings.get() == "reference" or DETERMINISM.enabled or not may_have_kernel(op):
         return reference
     calls = _calls.get(op)
     if calls is None:
-        calls = _calls[op] = OperatorCalls(op, reference)
+        calls = _calls.setdefault(op, OperatorCalls(op, reference))
     return calls.run
+
+
+def _begin() -> None:
+    """With the first operator: bind what earlier processes of this program have used."""
+    global _begun, _expected
+    if settings.get() == "auto":
+        _begun = True
+        _expected = known_calls.begin()
+
+
+def _renew_lock() -> None:
+    global _looking
+    _looking = threading.Lock()  # who held it before a fork is not in the child
 
 
 def _below_everything(args: Arguments) -> bool:
@@ -291,3 +359,5 @@ def forget() -> None:
 install_layer("eager", runner)
 on_default_change(forget)
 on_determinism(forget)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)

@@ -23,9 +23,10 @@ from ..runtime import redzones
 from ..runtime.engine import engine
 from ..runtime.executable import Executable
 from ..runtime.executable import Slot as OutputSlot
-from ..runtime.invoke import NO_GUARDS, Effects, Invoker, Output, Source, available
+from ..runtime.invoke import NO_GUARDS, Effects, Invoker, Output, Source, available, prepare
 from ..runtime.known_programs import stored_program
 from ..runtime.sized import SizedExecutable
+from ..runtime.threads import pool
 from .calls import forget, install_stored
 from .kernel_records import KernelNumbers, KernelRecord, Result, View, record_key, unpack
 from .layouts import Form, Operand
@@ -34,6 +35,12 @@ from .usual_sizes import STAGES, with_usual_sizes
 MOST_WORKSPACE = 1 << 28  # bytes that a kernel may keep for temporaries
 
 BELOW_DISPATCH = Effects(any_mode=True)
+
+
+def load() -> None:
+    """Have all that kernels from disk need loaded: calling this imports it, this makes it."""
+    prepare()
+    pool()
 
 
 class Unsuitable(Exception):

@@ -94,7 +94,7 @@ def form_of(op: OpDef, args: Arguments, live: frozenset[int]) -> Form | None:
     if op.kind is Kind.POINTWISE:
         shape, operands = collapsed(specs[0], [a for a in args if isinstance(a, Tensor)])
     else:
-        operands = [_seen(tensor) for tensor in _tensors(args)]
+        operands = [_seen(tensor) for tensor in tensors_in(args)]
     if any(0 in operand.shape for operand in operands):
         return None
     fixed = op.name in OF_ONE_SIZE
@@ -133,7 +133,7 @@ def exactly(value: Any) -> Any:
     return repr(value) if type(value) in (float, complex, bool) else value
 
 
-def _tensors(args: Arguments) -> list[Tensor]:
+def tensors_in(args: Arguments) -> list[Tensor]:
     found = []
     for a in args:
         if isinstance(a, Tensor):

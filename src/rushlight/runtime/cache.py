@@ -11,14 +11,15 @@ never an error.
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 import stat
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
 from .. import core
+from ..core.lazy import LazyModule
+
+hashlib, tempfile = LazyModule("hashlib"), LazyModule("tempfile")
 
 MAGIC = b"RUSHLIGHT-OBJECT-1\n"
 LIMIT_BYTES = 512 * 1024 * 1024
@@ -33,7 +34,8 @@ def key_of(parts: Iterable[str]) -> str:
         data = part.encode()
         digest.update(len(data).to_bytes(8, "little"))
         digest.update(data)
-    return digest.hexdigest()
+    key: str = digest.hexdigest()
+    return key
 
 
 @functools.cache
@@ -177,7 +179,8 @@ def _unpack(key: str, packed: bytes) -> bytes | None:
 
 def _checksum(key: str, data: bytes) -> bytes:
     """Covers the key too, so that a file under another name does not pass."""
-    return hashlib.sha256(key.encode() + data).digest()
+    checksum: bytes = hashlib.sha256(key.encode() + data).digest()
+    return checksum
 
 
 def _private(info: os.stat_result) -> bool:

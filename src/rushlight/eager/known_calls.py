@@ -1,0 +1,179 @@
+"""Which calls earlier processes of this program had kernels for, in the object cache.
+
+A program that starts again would meet them one by one, and have NumPy answer until the kernel of each is there.
+What one process bound (the operator, its arguments, the signature) is kept under the name of the program; the
+next one binds the same in the background, beginning with its first call of an operator. It decides when kernels
+come, never which. Programs without a file, as at a prompt, are not known.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import sys
+import zlib
+from typing import Any
+
+import numpy as np
+
+from ..core.arrays import array_over
+from ..core.dispatch import make_ready
+from ..core.dtypes import DTYPES, DType
+from ..core.giving_up import go_on
+from ..core.lazy import LazyModule
+from ..core.registry import REGISTRY, OpDef
+from ..core.shapes import extent
+from ..core.tensor import Tensor, wrap
+from ..core.tokens import MEMORY_FORMATS, memory_format
+from ..runtime.cache import ObjectCache, default_directory, fingerprint
+from . import calls, worker
+
+json = LazyModule("json")
+
+MOST = 256  # that are kept of a program
+_DEFAULT = {"default": 0}
+
+_known: list[Any] = []  # what is on disk
+_met: list[Any] = []  # what this process has bound besides
+_generation = 0
+
+
+def begin() -> frozenset[str]:
+    """Bind in the background what is known of this program; the names of the operators."""
+    global _generation
+    program = _program()
+    if program is None:
+        return frozenset()
+    calls.on_bound(_note)
+    _generation = worker.generation()
+    atexit.register(_store)
+    data = _cache().load(_key(program))
+    if data is None:
+        return frozenset()
+    version, entries = json.loads(data)
+    worker.submit(functools.partial(_bind_all, program, version, entries))
+    return frozenset([name for name, _, _ in entries])
+
+
+def _bind_all(program: str, version: str, entries: list[Any]) -> None:
+    if version != _version(program):
+        return
+    _known[:] = entries
+    for name, args, key in entries:
+        go_on()
+        op = REGISTRY.ops.get(name)
+        if op is not None:
+            make_ready(op)
+            calls.bind_ahead(op, _arguments(op, args), _value(key))
+
+
+def _note(op: OpDef, args: tuple[Any, ...], key: Any) -> None:
+    """A kernel was bound to a call."""
+    if len(_met) < MOST:
+        try:
+            described = [_of_argument(a, d) for a, d in zip(args, op.defaults, strict=True)]
+            _met.append([op.name, described, _data(key)])
+        except _NoData:
+            return
+
+
+def _store() -> None:
+    """Keep what this process has bound, with what was known; if that is too much, what is new alone."""
+    program = _program()
+    if not _met or program is None or _generation != worker.generation():
+        return
+    known, met = ({_text(entry): entry for entry in entries} for entries in (_known, _met))
+    if met.keys() <= known.keys():
+        return
+    entries = known | met if len(known | met) <= MOST else met
+    _cache().store(_key(program), _text([_version(program), list(entries.values())]).encode())
+
+
+def _text(data: Any) -> str:
+    text: str = json.dumps(data, separators=(",", ":"))
+    return text
+
+
+def _cache() -> ObjectCache:
+    return ObjectCache(default_directory())
+
+
+@functools.cache
+def _program() -> str | None:
+    """The name of this program, which it has until it ends; None for what has no file."""
+    main = sys.modules.get("__main__")
+    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+    if file is None:
+        return None
+    return f"{'' if spec is None else spec.name} {os.path.realpath(file)}"
+
+
+def _key(program: str) -> str:
+    name = f"calls 1 {program}".encode()
+    return f"calls-{zlib.crc32(name):08x}{zlib.adler32(name):08x}"
+
+
+def _version(program: str) -> str:
+    """What is kept by another version of the package, or of a program whose key is the same by chance, is of no
+    use."""
+    return f"{fingerprint()} {program}"
+
+
+# --- calls as plain data ---------------------------------------------------------------------------
+
+
+class _NoData(Exception):
+    """A call has no exact description."""
+
+
+def _of_argument(argument: Any, default: Any) -> Any:
+    return _DEFAULT if argument is default else _data(argument)
+
+
+def _arguments(op: OpDef, described: list[Any]) -> tuple[Any, ...]:
+    return tuple([d if a == _DEFAULT else _value(a) for a, d in zip(described, op.defaults, strict=True)])
+
+
+def _data(value: Any) -> Any:
+    kind = type(value)
+    if value is None or kind in (bool, int, float, str):
+        return value
+    if kind is tuple:
+        return [_data(part) for part in value]
+    if kind is DType:
+        return {"dtype": value.name}
+    if kind is memory_format:
+        return {"format": value.name}
+    if value is int or value is float:
+        return {"number": value.__name__}
+    if isinstance(value, Tensor) and value._array is not None:
+        array = value._array
+        return {"tensor": [value.dtype.name, array.shape, array.strides, value._strides]}
+    raise _NoData
+
+
+def _value(data: Any) -> Any:
+    if type(data) is list:
+        return tuple([_value(part) for part in data])
+    if type(data) is not dict:
+        return data
+    ((kind, content),) = data.items()
+    if kind == "dtype":
+        return DTYPES[content]
+    if kind == "number":
+        return {"int": int, "float": float}[content]
+    if kind == "format":
+        return MEMORY_FORMATS[content]
+    return _tensor(*content)
+
+
+def _tensor(dtype_name: str, shape: list[int], steps: list[int], strides: list[int] | None) -> Tensor:
+    """A tensor like that of a call, whose elements nobody reads."""
+    dtype = DTYPES[dtype_name]
+    found = tuple([step // dtype.itemsize for step in steps])
+    memory = np.empty(extent(shape, found) * dtype.itemsize, np.uint8)
+    tensor = wrap(array_over(memory, tuple(shape), found, 0, dtype))
+    if strides is not None:
+        tensor._strides = tuple(strides)
+    return tensor
