@@ -123,6 +123,7 @@ LATE = {
     ("eager.calls", "eager.known_calls"): "reads the disk, which an import does not",
     ("eager.calls", "eager.compiling"): "the compiler is loaded when a kernel has to be made",
     ("optim._native", "eager.row_programs"): "as eager.kernels",
+    ("optim._native", "eager.compiling"): "as eager.kernels",
     ("library", "testing.opcheck"): "torch.library.opcheck is public, and part of the test harness",
 }
 

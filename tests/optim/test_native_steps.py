@@ -5,11 +5,15 @@ from __future__ import annotations
 import copy
 import gc
 import weakref
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import rushlight as rl
+from rushlight.runtime import known_programs
+from rushlight.runtime.cache import ObjectCache
+from rushlight.runtime.engine import engine
 from rushlight.runtime.redzones import guarding
 
 SHAPES = ((3, 4), (17,), (1,), (1, 1), (33, 70), ())
@@ -161,3 +165,22 @@ def test_every_declared_update_is_tested() -> None:
         and getattr(kind._update, "by_elements", False)
     }
     assert declared == {name for name, _ in CASES}
+
+
+@pytest.mark.parametrize(("name", "options"), CASES, ids=lambda case: str(case))
+def test_programs_come_from_disk(
+    name: str, options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An optimizer like one of an earlier process compiles nothing, whatever the values of its numbers."""
+    monkeypatch.setattr(engine(), "cache", ObjectCache(tmp_path))
+    known_programs.forget()
+    first, _ = train("native", name, options, rl.float32)
+    known_programs.forget()
+    options = {k: v * 0.75 if type(v) is float else v for k, v in options.items()}
+    _, expected = train("reference", name, options, rl.float32)
+    monkeypatch.setattr("rushlight.eager.compiling.capture_own", lambda *args: pytest.fail("it was captured"))
+    second, found = train("native", name, options, rl.float32)
+    assert None not in programs(second)
+    assert len(programs(second)) == len(programs(first))
+    for a, b in zip(found, expected, strict=True):
+        rl.testing.assert_close(a, b, rtol=3e-7, atol=3e-7)

@@ -6,10 +6,12 @@ program.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._higher_order_ops.scan import scan
+from ..autograd.grad_mode import set_grad_enabled
 from ..capture.captured_call import CapturedCall
 from ..capture.program import capture_own
 from ..capture.references import Argument, TensorRef
@@ -18,6 +20,7 @@ from ..compiler.build import build_specialization
 from ..compiler.pipeline import compile_captured
 from ..core.dispatch import call
 from ..core.giving_up import GivenUp
+from ..core.pytree import LEAF
 from ..core.registry import OpDef
 from ..core.shapes import is_dense
 from ..decompositions.recurrent_fused import loops_by
@@ -31,6 +34,7 @@ from .calls import changes
 from .kernel_records import KernelRecord, NoRecord, captured_numbers, pack, record_key, result_of
 from .kernels import Kernel, Unsuitable, example_of, stored_kernel, usual_leaves
 from .layouts import Form, Operand, Slot
+from .row_programs import RowLayout, RowProgram, RowRecord
 
 MOST_NODES = 1000  # operators that one may consist of: code that is longer takes too long to make
 
@@ -135,3 +139,45 @@ def _check_pure(captured: CapturedCall) -> None:
     )
     if len(set(views)) != len(views) or not set(views).isdisjoint(values):
         raise Unsuitable("it returns two views of a tensor")
+
+
+# --- rows ------------------------------------------------------------------------------------------
+
+
+def compile_row(update: Callable[..., None], layout: RowLayout, key: str | None) -> RowProgram:
+    """Compile `update(row, numbers)`, and keep it under `key`."""
+    given = layout.leaves(layout.usual, layout.numbers)
+    leaves = [example_of(leaf) if isinstance(leaf, Operand) else leaf for leaf in given]
+    count = len(layout.dtypes)
+
+    def program(*given: Any) -> None:
+        with set_grad_enabled(False):
+            update(given[:count], given[count:])
+
+    dims = {} if layout.single else {i: frozenset((0,)) for i, wide in enumerate(layout.flat) if wide}
+    captured = capture_own(program, tuple(leaves), Changing(dims))
+    others = (captured.gradients, captured.draws, captured.changes, captured.replaced, captured.flags)
+    if any((*others, captured.deferred, captured.kinds, captured.stores, captured.differentiable)):
+        raise Unsuitable("it does more than to write to its row")
+    with profile.plain():
+        compiled = compile_captured(captured)
+    specialization = build_specialization(compiled, leaves)
+    executable = compiled.forward.executable
+    if not isinstance(executable, Executable | SizedExecutable):
+        raise Unsuitable("its sizes are data")
+    numbers = captured_numbers(specialization.live)
+    call = specialization.call
+    record = RowRecord(
+        KernelRecord(_inputs_of(specialization.inputs), [], LEAF, numbers),
+        list(call.writes),
+        [(ref.index, count) for ref, count in call.versions if isinstance(ref, Argument)],
+    )
+    if key is not None and compiled.forward.key is not None:
+        try:
+            packed = pack(compiled.forward.key, record.kernel, specialization.live)
+        except NoRecord as reason:
+            logger("eager").debug("a step is compiled in every process: %s", reason)
+        else:
+            data = json.dumps([packed.decode(), record.writes, record.versions])
+            engine().cache.store(key, data.encode())
+    return RowProgram(layout, record, executable)

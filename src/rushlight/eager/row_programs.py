@@ -1,89 +1,113 @@
 """An update of tensors that belong together, as native code that writes to them.
 
 In: a function that takes one row of tensors (a parameter, its gradient, the state that an optimizer keeps for it)
-and changes some of them element by element. Out: a `RowProgram`, which does the same with arrays of any size that
-lie in memory without gaps: one program serves all parameters of a model.
+and numbers, and changes some of the tensors element by element. Out: a `RowProgram`, which does the same with
+arrays of any size that lie in memory without gaps: one program serves all parameters of a model. The compiler
+makes it (eager/compiling.py), or an earlier process has left it on disk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..autograd.grad_mode import set_grad_enabled
-from ..capture.program import capture_own
-from ..capture.references import Argument
-from ..capture.sizes import Changing
-from ..compiler.build import build_specialization
-from ..compiler.pipeline import compile_captured
-from ..core.tensor import Tensor
-from ..runtime import profile
+from ..core.dtypes import get_default_dtype
+from ..runtime.engine import engine
 from ..runtime.executable import Executable
+from ..runtime.keys import NoText, exact_text, key_under
+from ..runtime.known_programs import stored_program
 from ..runtime.sized import SizedExecutable
-from .kernels import Unsuitable, example_of
+from .kernel_records import KernelRecord, unpack
 from .layouts import Operand
 
 USUAL = 1 << 16  # elements of the row that the program is compiled with
 MOST_SIZES = 1024  # whose programs are kept
 
 
+@dataclass(frozen=True)
+class RowLayout:
+    """What rows look like: the dtypes of their tensors, and which of these have elements, all as many, and are no
+    single numbers. `single`: they have one element each. `numbers` are such as the update takes."""
+
+    dtypes: Sequence[Any]
+    flat: Sequence[bool]
+    single: bool
+    numbers: Sequence[int | float]
+
+    def leaves(self, size: int, numbers: Sequence[int | float]) -> list[Any]:
+        """The operands of rows of so many elements, and numbers."""
+        operands = [
+            Operand(dtype, (size,), (1,)) if wide else Operand(dtype, (), ())
+            for dtype, wide in zip(self.dtypes, self.flat, strict=True)
+        ]
+        return [*operands, *numbers]
+
+    @property
+    def usual(self) -> int:
+        return 1 if self.single else USUAL
+
+
+@dataclass(frozen=True)
+class RowRecord:
+    """What a row program needs besides its code: what a kernel needs, which outputs are to be written to which
+    tensors, and how many changes of which tensors count."""
+
+    kernel: KernelRecord
+    writes: Sequence[tuple[int, int]]
+    versions: Sequence[tuple[int, int]]
+
+
+def row_key(name: Sequence[Any], layout: RowLayout) -> str | None:
+    """The key of the record of a program; `name` tells its update from all others. None if it has no text."""
+    try:
+        text = exact_text([*name, *layout.dtypes, *layout.flat, layout.single])
+        kinds = " ".join(type(number).__name__ for number in layout.numbers)
+        return key_under("row", text, kinds, get_default_dtype().name)
+    except NoText:
+        return None
+
+
+def stored_row_program(key: str, layout: RowLayout) -> RowProgram | None:
+    """The program with this key, if an earlier process has left one that takes such numbers."""
+    data = engine().cache.load(key)
+    if data is None:
+        return None
+    packed, writes, versions = json.loads(data)
+    program, kernel = unpack(packed.encode())
+    if not kernel.numbers.holds(kernel.numbers.read(layout.leaves(layout.usual, layout.numbers))):
+        return None
+    executable = stored_program(program)
+    return None if executable is None else RowProgram(layout, RowRecord(kernel, writes, versions), executable)
+
+
 class RowProgram:
-    """The program of an update. `dtypes` are those of the tensors of a row; `flat` says which have elements, all
-    as many, and are not single numbers. `single`: they have one element each."""
+    """The program of an update."""
 
     def __init__(
-        self,
-        update: Callable[[Sequence[Tensor]], None],
-        dtypes: Sequence[Any],
-        flat: Sequence[bool],
-        single: bool,
+        self, layout: RowLayout, record: RowRecord, executable: Executable | SizedExecutable
     ) -> None:
-        self._dtypes, self._flat = list(dtypes), list(flat)
-        leaves = [example_of(operand) for operand in self._operands(1 if single else USUAL)]
-
-        def program(*row: Tensor) -> None:
-            with set_grad_enabled(False):
-                update(row)
-
-        dims = {} if single else {i: frozenset((0,)) for i, wide in enumerate(flat) if wide}
-        captured = capture_own(program, tuple(leaves), Changing(dims))
-        others = (captured.gradients, captured.draws, captured.changes, captured.replaced, captured.flags)
-        if any((*others, captured.deferred, captured.kinds, captured.stores, captured.differentiable)):
-            raise Unsuitable("it does more than to write to its row")
-        with profile.plain():
-            compiled = compile_captured(captured)
-        spec = build_specialization(compiled, leaves)
-        executable = compiled.forward.executable
-        if not isinstance(executable, Executable | SizedExecutable):
-            raise Unsuitable("its sizes are data")
-        self._executable, self._live, self._writes = executable, spec.live, spec.call.writes
-        self._inputs: list[int | type] = []
-        for ref in spec.inputs:
-            if isinstance(ref, Argument):
-                self._inputs.append(ref.index)
-            elif ref is float or ref is int:
-                self._inputs.append(ref)
-            else:
-                raise Unsuitable("it takes more than its row and numbers")
+        self._layout, self._executable, self._writes = layout, executable, record.writes
+        self._live, self._inputs = record.kernel.numbers, record.kernel.inputs
         self._kinds = [kind for kind in self._inputs if isinstance(kind, type)]
-        self._numbers = self._live.at(self._read(1 if single else USUAL))
-        self.versions = [(ref.index, count) for ref, count in spec.call.versions if isinstance(ref, Argument)]
+        self._numbers = self._live.at(self._live.read(layout.leaves(layout.usual, layout.numbers)))
+        self._blank = [None] * len(layout.dtypes)
+        self._last: tuple[Sequence[Any], list[np.ndarray] | None] | None = None
+        self.versions = record.versions
         self._by_size: dict[int, Executable | None] = {}
 
-    def _operands(self, size: int) -> list[Operand]:
-        return [
-            Operand(dtype, (size,), (1,)) if wide else Operand(dtype, (), ())
-            for dtype, wide in zip(self._dtypes, self._flat, strict=True)
-        ]
-
-    def _read(self, size: int) -> list[Any]:
-        return self._live.read(self._operands(size))
-
-    def numbers(self) -> list[np.ndarray] | None:
-        """What the program needs of hyperparameters in this step; None if it is not made for such as they are."""
-        return self._numbers.filled(self._kinds)
+    def numbers(self, given: Sequence[int | float]) -> list[np.ndarray] | None:
+        """What the program needs of the numbers of this step; None if it is not made for such as they are."""
+        last = self._last
+        if last is None or last[0] is not given:
+            values = self._numbers.read([*self._blank, *given])
+            held = not self._numbers.guarded or self._numbers.holds(values)
+            filled = [self._numbers.fill(kind, values) for kind in self._kinds] if held else None
+            last = self._last = given, filled
+        return last[1]
 
     def serves(self, size: int) -> bool:
         """Whether there is native code for rows of so many elements."""
@@ -97,12 +121,12 @@ class RowProgram:
         return self._by_size[size]
 
     def _made(self, size: int) -> Executable | None:
-        values = self._read(size)
+        values = self._live.read(self._layout.leaves(size, self._layout.numbers))
         if not self._live.holds(values):
             return None
         executable = self._executable
         if isinstance(executable, SizedExecutable):
-            executable = executable.at(self._live.sizes_of(values))
+            executable = executable.at(list(self._live.sizes_of(values).values()))
         executable.call_natively()
         return executable if executable.native else None
 

@@ -21,16 +21,19 @@ from ..core.lazy import LazyModule
 from ..core.modes import MODES
 from ..core.tensor import AUTOGRAD, Tensor
 from ..eager import settings, worker
-from ..eager.calls import WORTH
+from ..eager.calls import WORTH, stored_kernels_are_there
 from ..logs import logger
 from ._batch import Batch
 
 if TYPE_CHECKING:
     from .optimizer import Optimizer
 
+compiling = LazyModule("rushlight.eager.compiling")
 row_programs = LazyModule("rushlight.eager.row_programs")
 
 Key = tuple[Any, ...]
+Numbers = Sequence[int | float]
+Update = Callable[[Sequence[Tensor], Sequence[Any]], None]
 MOST_KINDS = 32  # of rows, for which an optimizer has programs
 
 
@@ -42,8 +45,8 @@ class NativeUpdates:
 
     def update(self, optimizer: Optimizer, index: int, batch: Batch) -> None:
         """One step of a group."""
-        options = _options(optimizer.param_groups[index])
-        left, waiting = self._run(optimizer, index, batch, options) if options is not None else (None, [])
+        found = _options(optimizer.param_groups[index])
+        left, waiting = self._run(optimizer, index, batch, *found) if found is not None else (None, [])
         if left == []:
             return
         started = time.perf_counter()
@@ -53,7 +56,7 @@ class NativeUpdates:
             kind.waited(seconds)
 
     def _run(
-        self, optimizer: Optimizer, index: int, batch: Batch, options: Key
+        self, optimizer: Optimizer, index: int, batch: Batch, options: Key, numbers: Numbers
     ) -> tuple[list[int] | None, list[RowKind]]:
         """Run what there is a program for: the numbers of the rows that are left, and their kinds."""
         rows = [_row(*row) for row in zip(batch.params, batch.grads, batch.states, strict=True)]
@@ -62,18 +65,22 @@ class NativeUpdates:
         left: list[int] = []
         waiting: dict[int, RowKind] = {}
         for number, row in enumerate(rows):
-            kind = None if row is None else self._kind(optimizer, index, batch, row, options)
-            if row is None or kind is None or not kind.run(row):
+            kind = None if row is None else self._kind(optimizer, index, batch, row, options, numbers)
+            if row is None or kind is None or not kind.run(row, numbers):
                 left.append(number)
                 if kind is not None:
                     waiting[id(kind)] = kind
         return left, list(waiting.values())
 
-    def _kind(self, optimizer: Optimizer, index: int, batch: Batch, row: Row, options: Key) -> RowKind | None:
+    def _kind(
+        self, optimizer: Optimizer, index: int, batch: Batch, row: Row, options: Key, numbers: Numbers
+    ) -> RowKind | None:
         key = (index, options, row.names, row.dtypes, row.flat, row.arrays[0].size == 1)
         kind = self._kinds.get(key)
         if kind is None and len(self._kinds) < MOST_KINDS:
-            kind = self._kinds[key] = RowKind(_update_of_row(optimizer, batch, row.names), row)
+            group = optimizer.param_groups[index]
+            update = _update_of_row(optimizer, batch, group, row.names)
+            kind = self._kinds[key] = RowKind(update, _name(optimizer, batch, options, row), row, numbers)
         return kind
 
 
@@ -91,22 +98,24 @@ class Row:
 class RowKind:
     """Rows that one program serves."""
 
-    def __init__(self, update: Callable[[Sequence[Tensor]], None], row: Row) -> None:
-        self._update, self._dtypes, self._flat = update, row.dtypes, row.flat
-        self._single = row.arrays[0].size == 1
+    def __init__(self, update: Update, name: Sequence[Any] | None, row: Row, numbers: Numbers) -> None:
+        self._update, self._name = update, name
+        self._layout = row.dtypes, row.flat, row.arrays[0].size == 1, numbers
         self._seconds, self._queued, self._generation = 0.0, False, worker.generation()
-        self._refused = False
+        self._refused = self._looked = False
         self._program: Any = None
 
-    def run(self, row: Row) -> bool:
+    def run(self, row: Row, given: Numbers) -> bool:
         """Update a row; False: there is no program for it."""
         if self._program is None:
-            if settings.get() == "native" and not self._refused:
+            if not self._looked and stored_kernels_are_there():
+                self._look()
+            if self._program is None and settings.get() == "native" and not self._refused:
                 self._compile()
             if self._program is None:
                 return False
         program, arrays = self._program, row.arrays
-        numbers = program.numbers()
+        numbers = program.numbers(given)
         if numbers is None or not program.serves(arrays[0].size):
             return False
         flat = [a.reshape(-1) if a.ndim > 1 else a for a in arrays]
@@ -123,9 +132,19 @@ class RowKind:
             self._queued, self._generation = True, worker.generation()
             worker.submit(self._compile)
 
+    def _look(self) -> None:
+        """Take the program that an earlier process has left on disk."""
+        self._looked = True
+        layout = row_programs.RowLayout(*self._layout)
+        key = None if self._name is None else row_programs.row_key(self._name, layout)
+        if key is not None:
+            self._program = row_programs.stored_row_program(key, layout)
+
     def _compile(self) -> None:
+        layout = row_programs.RowLayout(*self._layout)
+        key = None if self._name is None else row_programs.row_key(self._name, layout)
         try:
-            self._program = row_programs.RowProgram(self._update, self._dtypes, self._flat, self._single)
+            self._program = compiling.compile_row(self._update, layout, key)
         except GivenUp as reason:
             if reason.again:
                 raise
@@ -166,10 +185,11 @@ def _is_seen() -> bool:
     )
 
 
-def _options(group: dict[str, Any]) -> Key | None:
-    """What of the hyperparameters a program is made for: all but the values of numbers. None: tensors are
-    among them."""
+def _options(group: dict[str, Any]) -> tuple[Key, Numbers] | None:
+    """What of the hyperparameters a program is made for, all but the values of numbers; and these. None: tensors
+    are among them."""
     found: list[Any] = []
+    numbers: list[int | float] = []
     for name, value in group.items():
         if name == "params":
             continue
@@ -177,12 +197,25 @@ def _options(group: dict[str, Any]) -> Key | None:
         for part in parts:
             if isinstance(part, Tensor):
                 return None
-            found += [name, type(part)] if type(part) in (float, int) else [name, part]
+            if type(part) in (float, int):
+                numbers.append(part)
+                found += [name, type(part)]
+            else:
+                found += [name, part]
     try:
         hash(key := tuple(found))
     except TypeError:
         return None
-    return key
+    return key, numbers
+
+
+def _name(optimizer: Optimizer, batch: Batch, options: Key, row: Row) -> list[Any] | None:
+    """What tells the update of a row from all others, in every process; None for optimizers of others."""
+    kind = type(optimizer)
+    if kind.__module__.split(".")[0] != __package__.split(".")[0]:
+        return None
+    texts = [part.__name__ if isinstance(part, type) else part for part in options]
+    return [kind.__module__, kind.__qualname__, batch.real, *row.names, *texts]
 
 
 def _row(param: Tensor, grad: Tensor, state: dict[str, Any]) -> Row | None:
@@ -211,15 +244,23 @@ def _are_apart(rows: Sequence[Row | None]) -> bool:
     return all(a + n <= b for (a, n), (b, _) in itertools.pairwise(spans))
 
 
-def _update_of_row(optimizer: Optimizer, batch: Batch, names: tuple[str, ...]) -> Callable[..., None]:
-    """The update as a function of the tensors of one row."""
+def _update_of_row(
+    optimizer: Optimizer, batch: Batch, group: dict[str, Any], names: tuple[str, ...]
+) -> Update:
+    """The update as a function of the tensors of one row and the numbers among the hyperparameters."""
     own = {"leaves", "params", "grads", "states"}
     rest = {name: value for name, value in vars(batch).items() if name not in own}
+    options = {name: value for name, value in group.items() if name != "params"}
 
-    def of_row(row: Sequence[Tensor]) -> None:
+    def of_row(row: Sequence[Tensor], numbers: Sequence[Any]) -> None:
         param, grad, *state = row
+        left = iter(numbers)
         part: Batch = object.__new__(Batch)
         vars(part).update(rest)
+        for name, value in options.items():
+            parts = value if type(value) in (tuple, list) else (value,)
+            live = [next(left) if type(p) in (float, int) else p for p in parts]
+            setattr(part, name, tuple(live) if parts is value else live[0])
         part.leaves, part.params, part.grads = [param], [param], [grad]
         part.states = [dict(zip(names, state, strict=True))]
         optimizer._update(part)
