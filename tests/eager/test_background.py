@@ -163,6 +163,29 @@ def test_a_fork_begins_what_takes_long_anew(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "[0, 1, 'enough']\n", "")
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_waits_for_work_that_submits_more(tmp_path: Path) -> None:
+    """Each waited for the other: the fork held the queue while it waited for the end of the work."""
+    program = """
+    finish, begun = time.monotonic() + 0.1, []
+    def submitting():
+        begun.append(1)
+        while time.monotonic() < finish:
+            worker.submit(int)
+    worker.submit(submitting)
+    while not begun:
+        time.sleep(0.001)
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert worker.wait(200)
+    print("both")
+    """
+    done = run(textwrap.dedent(program), tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "both\n", "")
+
+
 def test_a_kernel_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
     done = run(
         """

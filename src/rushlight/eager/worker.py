@@ -105,17 +105,17 @@ def _stop() -> None:
 
 def _before_fork() -> None:
     global _forking
-    _lock.acquire()
     if not _at_work.acquire(timeout=PATIENCE):
         _forking = True
         _at_work.acquire()
+    _lock.acquire()  # after that: the job may submit others
 
 
 def _after_fork_in_parent() -> None:
     global _forking
     _forking = False
-    _at_work.release()
     _lock.release()
+    _at_work.release()
 
 
 def _after_fork_in_child() -> None:
