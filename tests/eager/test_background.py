@@ -436,3 +436,24 @@ def test_what_a_program_used_is_bound_ahead_when_it_starts_again(tmp_path: Path)
             check=False,
         )
         assert (done.returncode, done.stdout, done.stderr) == (0, expected, "")
+
+
+def test_an_import_and_an_operator_load_no_compiler() -> None:
+    """A process that does little needs little memory: NumPy, the operators, and nothing of native code."""
+    program = """
+    import sys, threading
+    import rushlight as rl
+    assert threading.active_count() == 1
+    rl.ones(3) + 1
+    own = ("compiler", "codegen", "lowering", "capture.program", "eager.kernels", "runtime.engine")
+    heavy = ["llvmlite", "scipy", "json", "hashlib", *(f"rushlight.{name}" for name in own)]
+    print([name for name in heavy if name in sys.modules], threading.active_count())
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        env=os.environ | {"RUSHLIGHT_EAGER": "auto"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[] 1\n", "")
