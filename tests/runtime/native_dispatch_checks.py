@@ -371,6 +371,19 @@ def test_views_are_those_of_python(requires_grad: bool) -> None:
                 assert found._view_of[1][1:] == expected._view_of[1][1:], name
 
 
+def test_views_of_tensors_with_strides_of_their_own_are_known() -> None:
+    """Equal strides in other tuples, as views that are made one by one have them."""
+    assert x[1:3].shape == (2,)
+    assert native_dispatch._installed is not None
+    table = native_dispatch._installed.operators[REGISTRY["slice.Tensor"]]
+    before = table.misses
+    for _ in range(50):
+        source = rushlight.ones(11)[:]
+        source._strides = (int("1"),)
+        assert source[2:9].shape == (7,)
+    assert table.misses <= before + 2
+
+
 def test_views_of_ever_new_sizes() -> None:
     for n in range(1, MOST_MISSES // 4, 7):
         t = rushlight.arange(2.0 * n).view(2, n)

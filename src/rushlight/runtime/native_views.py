@@ -113,10 +113,10 @@ def _fill(table: Table, values: Arguments, known: Geometry) -> None:
     source: Tensor = values[0]
     array = source._array
     assert array is not None
-    words = [id(array.dtype), id(source._strides), array.ndim]
+    words = [id(array.dtype), array.ndim]
     for size, step in zip(array.shape, array.strides, strict=True):
         words += (size, step)
-    for value in list(table.form.as_given(values))[1:]:
+    for value in (source._strides, *list(table.form.as_given(values))[1:]):
         if type(value) is tuple:
             words += (len(value), *value)
         else:
@@ -148,5 +148,5 @@ def _fill(table: Table, values: Arguments, known: Geometry) -> None:
     row[SIGNATURE_AT : SIGNATURE_AT + len(words)] = words
     before = table.held[number]  # until the words are replaced
     table.slots[number] = row
-    table.held[number] = (array.dtype, source._strides, known)
+    table.held[number] = (array.dtype, known)
     del before

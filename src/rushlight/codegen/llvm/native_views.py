@@ -17,7 +17,7 @@ ir = LazyModule("llvmlite.ir")
 
 SLOTS_OF_VIEWS = 128  # of a table, a power of two; a signature has a pair of them to be in
 MOST_DIMS = 6  # of sources and views
-MOST_WORDS = 24  # of a signature
+MOST_WORDS = 32  # of a signature
 HASH = 0x9E3779B97F4A7C15  # an odd number whose bits look random
 HASH_SHIFT = 40
 MISSING = -(2**62) - 1  # stands for None in a signature
@@ -117,11 +117,11 @@ class ViewEmitter(RecordEmitter):
             self.store(self.add(at, 1), count)
 
         put(fields.descr)
-        put(strides)
         put(rank)
         with self.loop(0, rank) as k:
             put(self.word(fields.dims, k))
             put(self.word(fields.strides, k))
+        self._put_argument(strides, put, release)
         with self.loop(1, self.given) as i:
             self._put_argument(self.word(self.args, i, self.pointer), put, release)
         return self.load(count, self.i64), self.load(mixed, self.i64)
