@@ -8,6 +8,7 @@ warning), a 0-d integer tensor is an int, a bool adds a dimension of size 1 or 0
 
 from __future__ import annotations
 
+import functools
 import operator
 import warnings
 from collections.abc import Sequence
@@ -17,14 +18,15 @@ import numpy as np
 
 from . import construct
 from .data_sizes import is_data
-from .dispatch import run_name
-from .dtypes import DTYPES, Category
+from .dispatch import AMBIENT, run_name
+from .dtypes import DTYPES, Category, DType
 from .errors import check, fail
+from .modes import MODES
 from .mutation import assign, check_target
 from .overlap import check_no_overlap
 from .registry import REGISTRY
 from .symbols import is_size
-from .tensor import TRACED, Tensor
+from .tensor import AUTOGRAD, TRACED, Tensor
 
 _MASKS = ("bool", "uint8")
 _SHORT = 32  # lists at least this long are never taken for a tuple
@@ -74,7 +76,16 @@ def as_value(value: Any, like: Tensor) -> Tensor:
     if type(value) is int:
         _check_int64(value)
     dtype = DTYPES["float32"] if like.dtype.is_quantized else like.dtype
-    return run_name("full", (), value, dtype, None, like.device, None)
+    if AMBIENT.keys or MODES.inference or like._keys > AUTOGRAD:
+        return run_name("full", (), value, dtype, None, like.device, None)
+    return _number(repr(value), value, dtype)
+
+
+@functools.lru_cache(maxsize=256)
+def _number(text: str, value: bool | int | float | complex, dtype: DType) -> Tensor:
+    """A number that is only read; `text` tells zeros with different signs apart, and True from 1."""
+    made: Tensor = run_name("full", (), value, dtype, None, None, None)
+    return made
 
 
 def _without_leading_ones(value: Tensor) -> Tensor:

@@ -23,6 +23,7 @@ from .modes import MODES
 from .mutation import assign, call_inplace, check_target
 from .overlap import check_no_partial_overlap
 from .overrides import ask, overriding_types
+from .pointwise import copy_in_place
 from .registry import REGISTRY, Api
 from .resizing import set_geometry
 from .shapes import channels_last_strides, contiguous_strides
@@ -189,6 +190,8 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         return call_inplace(REGISTRY["copy"], (self, src, non_blocking))
     check_target(self, "copy_", Api.EXPANDED if src is self else Api.NONE)
     check_no_partial_overlap(self, src)
+    if not AMBIENT.keys and copy_in_place(self, src):
+        return self
     value = run_name("copy", self, src, non_blocking)
     assign(self, value)
     return self

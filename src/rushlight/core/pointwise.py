@@ -17,6 +17,7 @@ from . import dtypes
 from .arrays import array_over
 from .dtypes import BY_NUMPY, DType
 from .errors import fail
+from .modes import MODES
 from .promotion import Promotion, common, resolve
 from .quiet import quietly
 from .registry import LIBRARY, REGISTRY, OpDef
@@ -29,7 +30,7 @@ from .shapes import (
     contiguous_strides,
     elementwise_strides,
 )
-from .tensor import LAZY, Tensor, wrap
+from .tensor import AUTOGRAD, LAZY, Tensor, wrap
 
 Arguments = tuple[Any, ...]
 
@@ -165,19 +166,32 @@ def run_pointwise(op: OpDef, args: Arguments) -> Any:
     return _finished(result, plan.result, operands)
 
 
+def changes_memory_alone(operands: Sequence[Any]) -> bool:
+    """Whether a write to one of these, whose keys are those of autograd at most, changes nothing but memory."""
+    if MODES.transforming is not None or MODES.dual_levels:
+        return False
+    return not any(
+        isinstance(operand, Tensor) and (operand._inference or (MODES.grad and operand.requires_grad))
+        for operand in operands
+    )
+
+
 def run_in_place(op: OpDef, args: Arguments) -> bool:
     """Compute straight into the memory of the first argument, if one NumPy call does it and nothing but that
     memory changes; otherwise False, with nothing done."""
     target = args[0]
     storage, array = target._storage, target._array
     operands = [args[i] for i in op.operands]
+    keys = 0
     for operand in operands:
-        if isinstance(operand, Tensor) and (
-            operand._keys
-            or operand._array is None
-            or (storage is not None and operand._storage is storage and operand is not target)
-        ):
-            return False
+        if isinstance(operand, Tensor):
+            keys |= operand._keys
+            if operand._array is None or (
+                storage is not None and operand._storage is storage and operand is not target
+            ):
+                return False
+    if keys and (keys > AUTOGRAD or not changes_memory_alone(operands)):
+        return False
     if target._base is not None or op.operands[0] != 0 or not array.flags.carray:
         return False
     plan = plan_for(op, args, operands)
@@ -192,6 +206,25 @@ def run_in_place(op: OpDef, args: Arguments) -> bool:
     try:
         quietly(plan.ufunc, *values, array)
     except (TypeError, ValueError):  # shapes or dtypes that do not fit: the long way says so
+        return False
+    target.version_counter.value += 1
+    return True
+
+
+def copy_in_place(target: Tensor, source: Tensor) -> bool:
+    """Copy if nothing but memory changes, and one copy does it, broadcast at most; otherwise False, with
+    nothing done."""
+    keys = target._keys | source._keys
+    if keys > AUTOGRAD or (keys and not changes_memory_alone((target, source))):
+        return False
+    to, values = target._array, source._array
+    if to is None or values is None or target.dtype is not source.dtype or not to.flags.writeable:
+        return False
+    if target._spec is not None or source._spec is not None or values.ndim > to.ndim:
+        return False
+    try:
+        np.copyto(to, values)
+    except ValueError:  # shapes that do not fit: the long way says so
         return False
     target.version_counter.value += 1
     return True

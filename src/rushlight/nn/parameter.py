@@ -97,6 +97,11 @@ class Buffer(Tensor, metaclass=_BufferMeta):
         return result
 
 
+def is_plain(value: Any) -> bool:
+    """Whether it is a tensor that is surely neither a parameter, which is of another class, nor a buffer."""
+    return type(value) is Tensor and not getattr(value, "_is_buffer", False)
+
+
 def _as_class(cls: type[Any], data: Tensor, requires_grad: bool) -> Any:
     """`data`, without its history, as an instance of a subclass of Tensor over the same memory."""
     result = data.detach()

@@ -19,7 +19,7 @@ from ...core.errors import check
 from ...core.modes import MODES
 from ...core.tensor import Tensor
 from ...utils.hooks import HookDict, RemovableHandle
-from ..parameter import Buffer, Parameter, is_lazy
+from ..parameter import Buffer, Parameter, is_lazy, is_plain
 from ._conversion import Convertible
 from ._hooks import (
     EVERYWHERE,
@@ -209,7 +209,7 @@ class Module(Hooked, Stateful, Convertible):
 
     def __setattr__(self, name: str, value: Any) -> None:
         own = self.__dict__
-        if name in own and not isinstance(value, (Tensor, Module)):  # so that it is in no table
+        if name in own and (is_plain(value) or not isinstance(value, (Tensor, Module))):  # in no table
             super().__setattr__(name, value)
         elif isinstance(value, Parameter):
             check(
