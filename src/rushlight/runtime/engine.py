@@ -99,12 +99,18 @@ class Engine:
 
     def named(self, name: str, ir: Callable[[], str], *, quick: Callable[[], bool] = bool) -> bytes:
         """The object code of what `build_named` makes; `quick` is asked where it is not in the cache."""
-        key = key_of(("named", name, fingerprint(), self.identity()))
-        code = self.cache.load(key)
+        code = self.known(name)
         if code is None:
             code = self._compile(ir(), {}, quick())
-            self.cache.store(key, code)
+            self.cache.store(self._key_of_name(name), code)
         return code
+
+    def known(self, name: str) -> bytes | None:
+        """The object code of what `build_named` makes, if it is in the cache."""
+        return self.cache.load(self._key_of_name(name))
+
+    def _key_of_name(self, name: str) -> str:
+        return key_of(("named", name, fingerprint(), self.identity()))
 
     def compile(self, ir: str, *, quick: bool = False) -> tuple[bytes, dict[str, float]]:
         """The object code of `ir`, and the time of each step."""

@@ -15,6 +15,7 @@ import importlib
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from queue import SimpleQueue
 from typing import Any
 
 from ...core.lazy import LazyModule
@@ -124,13 +125,41 @@ def _compile_missing(names: Sequence[str], target: Target) -> None:
         missing = [name for name in names if name not in _addresses]
         if not missing:
             return
+        known = [engine().known(_title(name)) for name in missing]
+        texts = _emit_ahead([n for n, code in zip(missing, known, strict=True) if code is None], target)
         codes = [
-            engine().named(_title(name), partial(emitted, name, target), quick=partial(_is_quick, name))
-            for name in missing
+            engine().named(_title(name), texts[name], quick=partial(_is_quick, name))
+            if code is None
+            else code
+            for name, code in zip(missing, known, strict=True)
         ]
         library = engine().link(codes[0], missing, {}, codes[1:])
         _libraries.append(library)
         _addresses.update(library.addresses)
+
+
+def _emit_ahead(names: Sequence[str], target: Target) -> dict[str, Callable[[], str]]:
+    """What gives the text of each routine: of several, another thread writes the next ones while LLVM compiles,
+    or this thread waits for LLVM."""
+    if len(names) < 2:
+        return {name: partial(emitted, name, target) for name in names}
+    ready: dict[str, SimpleQueue[str | Exception]] = {name: SimpleQueue() for name in names}
+
+    def write() -> None:
+        for name, queue in ready.items():
+            try:
+                queue.put(emitted(name, target))
+            except Exception as error:
+                queue.put(error)
+
+    def text(name: str) -> str:
+        found = ready[name].get()
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    threading.Thread(target=write, name="rushlight texts", daemon=True).start()
+    return {name: partial(text, name) for name in names}
 
 
 def _is_quick(name: str) -> bool:
