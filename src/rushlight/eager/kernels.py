@@ -49,7 +49,9 @@ class Unsuitable(Exception):
 
 def stored_form(op: OpDef, form: Form, stage: int) -> Kernel | None:
     """The kernel that `compile_form` gives, if an earlier process has left it on disk."""
-    return stored_kernel(op, form, usual_leaves(form, stage) or form.leaves)
+    usual = usual_leaves(form, stage)
+    found = None if usual is None else stored_kernel(op, form, usual)
+    return found or stored_kernel(op, form, form.leaves)  # its arguments may rule out usual sizes
 
 
 def usual_leaves(form: Form, stage: int) -> list[Any] | None:
