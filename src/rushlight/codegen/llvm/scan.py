@@ -13,6 +13,7 @@ from ...loops.expr import Expr
 from ...loops.kernels import Fold
 from ...loops.nest import Phase, Store
 from ...plan.scan import ScanPlan
+from . import packed
 from .instructions import constant
 from .nests import NestEmitter
 from .phases import whole_end
@@ -72,18 +73,20 @@ class ScanEmitter(NestEmitter):
             after = self._step(fold, before, value)
             e.builder.store(after, slot)
             return after
-        after = self._step(fold, e.splat(before, lanes), self._prefixes(fold, value))
-        e.builder.store(e.extract(after, lanes - 1), slot)
-        return after
+        prefixes = self._prefixes(fold, value)
+        # what is carried on waits for one step, not for lanes to be moved as well
+        e.builder.store(self._step(fold, before, e.extract(prefixes, lanes - 1)), slot)
+        return self._step(fold, e.splat(before, lanes), prefixes)
 
     def _prefixes(self, fold: Fold, value: Any) -> Any:
-        """The fold of the lanes up to each lane."""
+        """The fold of the lanes up to each lane. Lanes without one before them keep what they have: shifting neutral
+        values in would take an instruction that is slow where they are zeros."""
         e, lanes = self.e, lanes_of(value.type)
-        neutral = e.splat(constant(e, fold.neutral, fold.running.dtype), lanes)
         distance = 1
         while distance < lanes:
-            moved = [*range(distance), *range(lanes, 2 * lanes - distance)]
-            value = self._step(fold, e.shuffle(neutral, moved, value), value)
+            before = e.shuffle(value, [(lane - distance) % lanes for lane in range(lanes)])
+            first = ir.Constant(ir.VectorType(e.i1, lanes), [lane < distance for lane in range(lanes)])
+            value = packed.select(e, first, value, self._step(fold, before, value), fold.running.dtype)
             distance *= 2
         return value
 
