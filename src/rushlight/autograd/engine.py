@@ -85,7 +85,9 @@ class Run:
             AMBIENT.trace.sees_backward(self)
         nodes = []
         for (node, number), grad in roots:
-            self._deliver(node, number, grad, False)
+            if node not in self.buffers:
+                self.buffers[node] = [None] * len(node._meta)
+            self._add(node, number, grad)
             if node not in nodes:
                 nodes.append(node)
         for node in nodes:
@@ -194,16 +196,12 @@ class Run:
         self.order += 1
         heappush(self.ready, (-node._sequence, self.order, node))
 
-    def _deliver(self, node: Node, number: int, grad: Tensor, owned: bool) -> None:
-        """Add `grad` to what has arrived for output `number` of `node`."""
-        buffer = self.buffers.get(node)
-        if buffer is None:
-            buffer = self.buffers[node] = [None] * len(node._meta)
+    def _add(self, node: Node, number: int, grad: Tensor) -> None:
+        """Add `grad` to what has arrived for output `number` of `node`; for others, something has."""
+        buffer = self.buffers[node]
         current = buffer[number]
         if current is None:
             buffer[number] = grad
-            if owned:
-                self.owned.add(node)
             return
         if (node, number) in self.sums and not (current._keys or grad._keys) and current.dtype is grad.dtype:
             quietly(np.add, current._array, grad._array, current._array)
@@ -218,7 +216,7 @@ class Run:
         ready, buffers, dependencies, needed = self.ready, self.buffers, self.dependencies, self.needed
         # whether a node without hooks has nothing to do but to be called
         plain = needed is None and not self.captures and not MODES.anomaly
-        apply = _applier()
+        apply, keep = _applier(), self.retain_graph
         while ready:
             node = heappop(ready)[2]
             grads = buffers.pop(node, None)
@@ -226,17 +224,19 @@ class Run:
             if grads is not None:
                 if plain and node._hooks is None and node._sequence != ACCUMULATE:
                     self.node = node
-                    outputs = apply(node, grads, None)
-                    if self.node._hooks is not None:  # added while it ran
+                    outputs = node.apply(grads, None) if apply is None else apply(node, grads, None)
+                    if node._hooks is not None:  # added while it ran
                         outputs = run_post_hooks(node, outputs, [])
-                    if not self.retain_graph:
+                    if not keep:
                         node._release()
                 else:
                     outputs = self._run(node, grads)
             elif (node._hooks is not None or node.runs_on_nothing) and (needed is None or node in needed):
                 grads = [None] * len(node._meta)
                 outputs = self._run(node, grads)
-            for index, edge in enumerate(self._edges(node) if self.stop else node._next):
+            index = -1
+            for edge in self._edges(node) if self.stop else node._next:
+                index += 1
                 if edge is not None:
                     after, number = edge
                     if outputs:
@@ -246,14 +246,15 @@ class Run:
                             array = grad._array
                             if array is None or array.shape != meta[0] or grad.dtype is not meta[1]:
                                 grad = self._fitted(node, index, grad, meta)
-                            if after._sequence == ACCUMULATE:
-                                self._deliver(
-                                    after, number, grad, _is_fresh(node, grad, grads or [], outputs)
-                                )
-                            elif len(after._meta) == 1 and after not in buffers:
-                                buffers[after] = [grad]
+                            if after in buffers:
+                                self._add(after, number, grad)
+                            elif number or len(after._meta) != 1:
+                                buffers[after] = [None] * len(after._meta)
+                                buffers[after][number] = grad
                             else:
-                                self._deliver(after, number, grad, False)
+                                buffers[after] = [grad]
+                                if after._sequence == ACCUMULATE and _is_fresh(node, grad, grads, outputs):
+                                    self.owned.add(after)
                     left = dependencies[after] - 1
                     dependencies[after] = left
                     if not left:
@@ -317,9 +318,10 @@ class Run:
         return wanted if True in wanted else NOTHING
 
     def _call(self, node: Node, grads: list[Any], wanted: Any) -> Any:
-        if not MODES.anomaly:
-            return _applier()(node, grads, wanted)
-        return blame(node, grads, wanted)
+        if MODES.anomaly:
+            return blame(node, grads, wanted)
+        apply = _applier()
+        return node.apply(grads, wanted) if apply is None else apply(node, grads, wanted)
 
     def _accumulate(self, node: Node, grad: Any) -> None:
         if not self.accumulate or (self.targets is not None and node not in self.targets):
@@ -340,18 +342,14 @@ class Run:
             run_post_hooks(node, (), [grad])
 
 
-def _applier() -> Callable[[Node, list[Any], Any], Any]:
-    """What calls a node: in a capture, one that records what was recorded before again."""
+def _applier() -> Callable[[Node, list[Any], Any], Any] | None:
+    """In a capture, what calls a node: it records what was recorded before again. Else None."""
     templates = None if AMBIENT.trace is None else AMBIENT.trace.templates
     if templates is None:
-        return _apply
+        return None
     return lambda node, grads, wanted: (
         templates.backward(node, grads, wanted) if isinstance(node, OpNode) else node.apply(grads, wanted)
     )
-
-
-def _apply(node: Node, grads: list[Any], wanted: Any) -> Any:
-    return node.apply(grads, wanted)
 
 
 def _is_fresh(node: Node, grad: Tensor, grads: list[Any] | None, outputs: Any) -> bool:

@@ -13,7 +13,8 @@ from typing import Any
 from ..core.dispatch import run_name
 from ..core.modes import MODES
 from ..core.tensor import AUTOGRAD, META_DEVICE, Tensor, copied_object, is_whole
-from ..derivatives.declare import ALL, GRADS, NEEDS, Capture, Entry, Plan, Take
+from ..derivatives.declare import ALL, Capture, Entry, Plan, Take
+from .backward_functions import write_plan
 from .tape import FREED, Edge, Meta, Node, accumulator, running_node, sequence, where_made
 
 Fetch = Callable[[Any, Any], Any]
@@ -369,55 +370,35 @@ class OpNode(Node):
 
     def values(self, grads: list[Any]) -> list[Any]:
         """What the formulas' parameters are picked from: gradients, then captures."""
-        plan, saved = self.plan, self.saved
-        if saved is FREED:
-            raise second_time()
-        if plan.simple:
-            grad = grads[0]
-            values = [zeros(self._meta[0]) if grad is None else grad]
-        else:
-            values = [self._lead(source, grads) for source in plan.lead]
-        if saved:
-            for unpack, item in zip(plan.unpack, saved):  # noqa: B905  there is one of each
-                values.append(item if unpack is None else unpack(item, self))
-        return values
-
-    def _lead(self, source: int, grads: list[Any]) -> Any:
-        if source == GRADS:
-            return tuple(grads)
-        if source == NEEDS:
-            return None
-        grad = grads[source]
-        return zeros(self._meta[source]) if grad is None else grad
+        plan = self.plan
+        if plan.values is None:
+            self._write()
+        found: list[Any] = plan.values(self, grads)
+        return found
 
     def apply(self, grads: list[Any], wanted: Any) -> Any:
-        return self.applied(self.values(grads), wanted)
+        plan = self.plan
+        if plan.values is None:
+            self._write()
+        values = plan.values(self, grads)
+        return (
+            self._apply_lists(values, wanted)
+            if self.counts is not None
+            else plan.applied(self, values, wanted)
+        )
 
     def applied(self, values: list[Any], wanted: Any) -> Any:
         """As `apply`, of what `values` gives."""
-        if self.counts is not None:
-            return self._apply_lists(values, wanted)
-        edges = self._next
-        out: list[Any] = [None] * len(edges)
-        for step in self.plan.steps:
-            targets = step.targets
-            if step.single:
-                target = targets[0]
-                if wanted is None or wanted[target]:
-                    if step.needs_at is not None:
-                        values[step.needs_at] = (True,)
-                    only = step.only
-                    out[target] = (
-                        step.function(*step.pick(values)) if only is None else step.function(values[only])
-                    )
-                continue
-            needs = tuple([edges[t] is not None and (wanted is None or wanted[t]) for t in targets])
-            if True in needs:
-                if step.needs_at is not None:
-                    values[step.needs_at] = needs
-                for target, grad, need in zip(targets, step.function(*step.pick(values)), needs, strict=True):
-                    out[target] = grad if need else None
-        return out
+        return (
+            self._apply_lists(values, wanted)
+            if self.counts is not None
+            else self.plan.applied(self, values, wanted)
+        )
+
+    def _write(self) -> None:
+        if self.plan.fetch is None:
+            prepare(self.plan)
+        write_plan(self.plan, len(self.entry.targets), _SCOPE)
 
     def _apply_lists(self, values: list[Any], wanted: Any) -> Any:
         """As `apply`, where a target may be a list of tensors with one edge each."""
@@ -445,6 +426,14 @@ class OpNode(Node):
     def __getattr__(self, name: str) -> Any:
         """`_saved_self`, `_raw_saved_result`, ...: saved_tensor.py puts its own method here."""
         raise AttributeError(f"{self.name()} has no attribute {name}")
+
+
+_SCOPE: dict[str, Any] = {
+    "__name__": __name__,  # captures look into functions of others alone
+    "FREED": FREED,
+    "second_time": second_time,
+    "zeros": zeros,
+}
 
 
 def node_class(entry: Entry) -> type[OpNode]:

@@ -76,7 +76,7 @@ class Formula:
 class Step:
     """A formula as a plan runs it: `function(*pick(values))`, for the arguments `targets`."""
 
-    __slots__ = ("function", "needs_at", "only", "pick", "single", "targets")
+    __slots__ = ("function", "needs_at", "pick", "places", "single", "targets")
 
     def __init__(self, formula: Formula, positions: dict[Any, int]) -> None:
         self.function = formula.function
@@ -84,7 +84,7 @@ class Step:
         self.single = len(formula.targets) == 1
         indices = [positions[source] for source in formula.sources]
         self.needs_at = positions.get(NEEDS) if NEEDS in formula.sources else None
-        self.only = indices[0] if len(indices) == 1 else None  # the one value that it takes
+        self.places = tuple(indices)  # of its parameters among the values
         self.pick: Callable[[Sequence[Any]], tuple[Any, ...]]
         if len(indices) == 1:
             only = indices[0]
@@ -96,7 +96,7 @@ class Step:
 class Plan:
     """What to save and what to run for one set of arguments that need a gradient."""
 
-    __slots__ = ("captures", "fetch", "lead", "saves_tensors", "simple", "steps", "unpack")
+    __slots__ = ("applied", "captures", "fetch", "lead", "saves_tensors", "steps", "unpack", "values")
 
     def __init__(self, entry: Entry, mask: int) -> None:
         active = [f for f in entry.formulas if any(mask >> t & 1 for t in f.targets)]
@@ -106,10 +106,13 @@ class Plan:
         positions = {source: i for i, source in enumerate((*self.lead, *self.captures))}
         self.steps = tuple(Step(formula, positions) for formula in active)
         self.saves_tensors = any(capture[0] in HOLDS_TENSORS for capture in self.captures)
-        self.simple = self.lead == (0,)  # the values are the gradient of output 0, then the captures
         # How to save and restore the captures; autograd/saved.py fills these in on first use.
         self.fetch: Any = None
         self.unpack: Any = None
+        # The functions that give the values, and run the steps (autograd/backward_functions.py), written on first
+        # use.
+        self.values: Any = None
+        self.applied: Any = None
 
 
 class Tangent:

@@ -79,8 +79,8 @@ class ScanEmitter(NestEmitter):
         return self._step(fold, e.splat(before, lanes), prefixes)
 
     def _prefixes(self, fold: Fold, value: Any) -> Any:
-        """The fold of the lanes up to each lane. Lanes without one before them keep what they have: shifting neutral
-        values in would take an instruction that is slow where they are zeros."""
+        """The fold of the lanes up to each lane. Lanes without one before them keep what they have: shifting
+        neutral values in would take an instruction that is slow where they are zeros."""
         e, lanes = self.e, lanes_of(value.type)
         distance = 1
         while distance < lanes:
