@@ -12,6 +12,7 @@ their body, structural operators run their shape rule and then their kernel.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import threading
 from collections.abc import Callable, Sequence
@@ -247,34 +248,47 @@ def _run_composite(op: OpDef, args: Arguments) -> Any:
 
 
 # Families whose rules look at nothing but geometries, dtypes and numbers, and say the same of the same; those of
-# var and std also warn.
+# some operators also warn.
 _PURE = frozenset(("matmul", "reduction", "conv", "pooling", "activation", "shape"))
+_PURE_OF_NUMBERS = frozenset(("creation", "random"))  # the same, of operators that take no tensor
+_WARNING = ("var", "std", "range", "randint", "random")
 _MOST_SPECS = 1024  # that are remembered of one operator
+
+
+@functools.cache
+def _is_pure(op: OpDef) -> bool:
+    if op.data_dependent or op.list_positions or op.schema.name.startswith(_WARNING):
+        return False
+    if op.family in _PURE_OF_NUMBERS:
+        return not op.tensor_positions and all(a.type.base != "Generator" for a in op.schema.arguments)
+    return op.family in _PURE
 
 
 def _specs_of(op: OpDef, args: Arguments) -> Any:
     """What the shape rule says, remembered for plain tensors."""
-    key: list[Any] = []
-    pure = op.family in _PURE and not op.data_dependent and not op.list_positions
-    for value in args if pure else ():
-        if isinstance(value, Tensor):
-            array = value._array
-            if array is None or value._keys & ~AUTOGRAD or value._spec is not None:
-                return op.rule(args)  # type: ignore[misc]
-            key += (array.shape, array.strides, value._strides, value.dtype)
-        else:
-            key += (type(value), value)  # since True == 1 == 1.0
-    known = tuple(key)
+    if not _is_pure(op):
+        return op.rule(args)  # type: ignore[misc]
+    known: tuple[Any, ...] = (args, *map(type, args))  # since True == 1 == 1.0
+    if op.tensor_positions:
+        key: list[Any] = []
+        for value in args:
+            if isinstance(value, Tensor):
+                array = value._array
+                if array is None or value._keys & ~AUTOGRAD or value._spec is not None:
+                    return op.rule(args)  # type: ignore[misc]
+                key += (array.shape, array.strides, value._strides, value.dtype)
+            else:
+                key += (type(value), value)
+        known = tuple(key)
     try:
-        specs = op.plans.get(known) if pure else None
+        specs = op.plans.get(known)
     except TypeError:  # what cannot be looked up
         return op.rule(args)  # type: ignore[misc]
     if specs is None:
         specs = op.rule(args)  # type: ignore[misc]
-        if pure and not op.schema.name.startswith(("var", "std")):
-            if len(op.plans) >= _MOST_SPECS:
-                op.plans.clear()
-            op.plans[known] = specs
+        if len(op.plans) >= _MOST_SPECS:
+            op.plans.clear()
+        op.plans[known] = specs
     return specs
 
 
@@ -304,6 +318,7 @@ def refuse_impossible(specs: Any, error: Exception) -> None:
 
 def _computed(op: OpDef, arrays: list[Any], specs: Any) -> Any:
     results = op.kernel((*arrays, specs))  # type: ignore[misc]
+    arrays = [arrays[i] for i in op.kernel_reads]
     if isinstance(specs, Spec):
         return _finish(op, results, specs, arrays)
     if len(results) != len(specs):

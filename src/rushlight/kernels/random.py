@@ -59,7 +59,8 @@ def draw(generator: Generator | None, count: int) -> Words:
 
 def placed(out: Spec, values: Array) -> Array:
     """Values in row-major order as an array laid out as `out`."""
-    shaped = values.reshape(out.known_shape())
+    shape = out.known_shape()
+    shaped = values if values.shape == shape else values.reshape(shape)
     return shaped if out.strides is None else filled(out, shaped)
 
 

@@ -209,7 +209,12 @@ def learn(
     packet: Packet, types: tuple[type, ...], op: OpDef, lead: int, rest: Arguments, fixes: Fixes
 ) -> None:
     """Keep how a call of these types runs natively, or that it does not."""
-    native = _is_native(op, dict(enumerate(types)), fixes) and (not packet.inplace or op.name in _OPERATIONS)
+    given = types.index(int, lead) + 1 if lead >= 0 else len(types)  # of the operator's own arguments
+    native = (
+        _is_native(op, dict(enumerate(types)), fixes)
+        and (not packet.inplace or op.name in _OPERATIONS)
+        and (op.device_position is None or (op.device_position >= given and not any(rest)))
+    )
     if "_fast" not in packet.__dict__:
         packet._fast = {}
     form = Form(len(types), _tensors(enumerate(types)), lead, rest, fixes)
@@ -256,7 +261,7 @@ def _is_native(op: OpDef, types: dict[int, type], fixes: Fixes) -> bool:
         and op.result_names is None
         and len(types) <= MOST_ARGUMENTS
         and all(fix in FIXES for _, fix in fixes)
-        and all(types[i] is tuple for i, fix in fixes if fix in lists)
+        and all(types[i] in _sequences(op) for i, fix in fixes if fix in lists)
     )
 
 
@@ -270,14 +275,19 @@ def meet(op: OpDef, args: Arguments) -> Any:
     assert _installed is not None
     tensors = sum(1 << i for i in op.tensor_positions)
     form = Form(len(op.schema.arguments), tensors, -1, (), ())
-    _installed.operators.setdefault(op, _table(op, form) if _runs_natively(op) else False)
+    native = _runs_natively(op) and op.device_position is None
+    _installed.operators.setdefault(op, _table(op, form) if native else False)
     return dispatch.call_operator(op, args)
+
+
+def _sequences(op: OpDef) -> tuple[type, ...]:
+    """Types of which a list of ints may be: what is recorded or kept is a tuple of its own."""
+    return (tuple,) if op.derivative is not None or op.kind is not Kind.STRUCTURAL else (tuple, Size)
 
 
 def _runs_natively(op: OpDef) -> bool:
     return (
         not op.list_positions
-        and op.device_position is None
         and op.family != "library"
         and op.kind in (Kind.POINTWISE, Kind.VIEW, Kind.STRUCTURAL, Kind.COMPOSITE)
     )
@@ -309,6 +319,7 @@ def _table(op: OpDef, form: Form, inplace: bool = False) -> Table:
         settings=len(settings),
         setting_table=append([word for i in settings for word in (i, id(op.defaults[i]))]),
         is_view=op.kind is Kind.VIEW,
+        places=op.device_position is not None,
         view_slots=0 if slots is None else slots.__array_interface__["data"][0],
         itself=0,
         through=composite and entry is None,

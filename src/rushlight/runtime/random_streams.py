@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..codegen.llvm.random_streams import STEP, STREAMS, emit_streams
 from ..core import generator
-from ..core.dtypes import DType
+from ..core.dtypes import DTYPES, DType
 from ..eager import worker
 from .engine import engine
 
@@ -27,25 +26,24 @@ def install() -> None:
     """Let draws come from native code from now on."""
     library = engine().build_named("streams", lambda: emit_streams(engine().target), STREAMS)
     kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 3)
-    functions = {name: kind(library.addresses[name]) for name in STREAMS}
+    functions = {
+        (name, DTYPES[dtype]): kind(library.addresses[f"{name}_{dtype}"])
+        for name, _, dtype in (symbol.partition("_") for symbol in STREAMS)
+    }
 
     _kept.append(library)  # which frees its code otherwise
 
-    def stream(name: str, seed: int, offset: int, count: int, dtype: DType) -> Any:
-        return _drawn(functions.get(f"{name}_{dtype.name}"), seed, offset, count, dtype)
+    def stream(name: str, seed: int, offset: int, count: int, dtype: DType) -> np.ndarray | None:
+        """`count` numbers of a stream; None: NumPy is to draw them."""
+        fill = functions.get((name, dtype))
+        if fill is None or offset % 4 or offset >= _MOST:
+            return None
+        size = dtype.itemsize
+        step = STEP * 16 // size
+        memory = np.empty(-(-count // step) * step, dtype.numpy)
+        low = seed & 0xFFFFFFFFFFFFFFFF
+        signed = low if low < 1 << 63 else low - (1 << 64)
+        fill(memory.__array_interface__["data"][0], signed, offset // 4, memory.nbytes // 16)
+        return memory if len(memory) == count else memory[:count].copy()
 
     generator.install_streams(stream)
-
-
-def _drawn(
-    fill: Callable[..., None] | None, seed: int, offset: int, count: int, dtype: DType
-) -> np.ndarray | None:
-    """`count` numbers of the stream; None: NumPy is to draw them."""
-    if fill is None or offset % 4 or offset >= _MOST:
-        return None
-    size = dtype.itemsize
-    step = STEP * 16 // size
-    memory = np.empty(-(-count // step) * step, dtype.numpy)
-    signed = (seed & 0xFFFFFFFFFFFFFFFF) - ((seed & 1 << 63) << 1)
-    fill(memory.ctypes.data, signed, offset // 4, len(memory) * size // 16)
-    return memory if len(memory) == count else memory[:count].copy()

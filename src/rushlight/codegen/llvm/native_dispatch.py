@@ -23,6 +23,14 @@ ir = LazyModule("llvmlite.ir")
 
 MOST_ARGUMENTS = 8  # that are looked up by their types
 TUPLE_ITEMS = 24  # bytes before the items of a tuple
+# Modes, and what they are where nothing but a plain call is to be recorded.
+_USUAL_MODES = (
+    ("inference", "false"),
+    ("dual_levels", "zero"),
+    ("anomaly", "false"),
+    ("silent", "empty_set"),
+    ("saved_hooks", "empty"),
+)
 
 
 class Fix(IntEnum):
@@ -49,6 +57,7 @@ class OpTable(Struct):
     settings: I64  # how many arguments must be their defaults, if an operation is to compute it
     setting_table: I64  # place of pairs: which argument, and the default
     is_view: I64
+    places: I64  # whether a mode may say where its result is to be
     view_slots: Ptr  # of a view whose geometry may be known: its slots; else null
     itself: Ptr  # the object that holds the table
     through: I64  # whether what it consists of is recorded, not itself
@@ -288,6 +297,8 @@ class DispatchEmitter(ComputeEmitter, ViewEmitter):
         refused, failed, run, computed = self.blocks("refused", "failed", "run", "computed")
         self.require(self.compare("==", self.word(self.object("paused"), 0), 0), refused)
         self.require_attribute(self.object("ambient"), "keys", self.object("zero"), refused)
+        with self.when(self.is_true(self.table.places)):
+            self._require_modes((("devices", "empty"),), refused)
         live = self._live_tensors(refused)
         recording = self.local(self.i64)
         self.store(self.i64(0), recording)
@@ -374,24 +385,23 @@ class DispatchEmitter(ComputeEmitter, ViewEmitter):
 
     def _check_modes(self, recording: Any, refused: Any) -> None:
         """Refuse all but the simplest modes; say whether the call is recorded."""
-        modes = self.get(self.object("modes"), "__dict__")
-        self.require_object(modes, refused)
-        self.api("Py_DecRef", modes)  # the thread holds it
-        for name, usual in (
-            ("inference", "false"),
-            ("dual_levels", "zero"),
-            ("anomaly", "false"),
-            ("silent", "empty_set"),
-            ("saved_hooks", "empty"),
-        ):
-            found = self.api("PyDict_GetItemWithError", modes, self.attribute_name(name))
-            fine = self.or_(self.is_null(found), self.is_same(found, self.object(usual)))
-            self.require(fine, refused)
+        modes = self._require_modes(_USUAL_MODES, refused)
         found = self.api("PyDict_GetItemWithError", modes, self.attribute_name("grad"))
         grad = self.or_(self.is_null(found), self.is_same(found, self.object("true")))
         with self.when(self.and_(grad, self.compare("==", self.table.through, 0))):
             self.require(self.is_true(self.table.recorded), refused)
             self.store(self.i64(1), recording)
+
+    def _require_modes(self, usual: tuple[tuple[str, str], ...], refused: Any) -> Any:
+        """Go on if modes are as usual; the dictionary of those that are set."""
+        modes = self.get(self.object("modes"), "__dict__")
+        self.require_object(modes, refused)
+        self.api("Py_DecRef", modes)  # the thread holds it
+        for name, value in usual:
+            found = self.api("PyDict_GetItemWithError", modes, self.attribute_name(name))
+            fine = self.or_(self.is_null(found), self.is_same(found, self.object(value)))
+            self.require(fine, refused)
+        return modes
 
     # Arguments.
 

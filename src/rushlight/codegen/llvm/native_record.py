@@ -36,6 +36,7 @@ NAMES = (
     "anomaly",
     "silent",
     "saved_hooks",
+    "devices",
     "_strides",
     "_storage",
     "_offset",
@@ -99,6 +100,7 @@ FUNCTIONS = {
     "PyTuple_SetItem": ("i", "pnp"),
     "PyTuple_GetItem": ("p", "pn"),
     "PyTuple_Size": ("n", "p"),
+    "PySequence_Tuple": ("p", "p"),
     "PyMethod_New": ("p", "pp"),
     "PyIter_Next": ("p", "p"),
     "PyObject_Vectorcall": ("p", "ppnp"),
@@ -183,9 +185,20 @@ class RecordEmitter(ObjectEmitter):
     def _argument(self, i: Any, failed: Any) -> Any:
         """An argument made of what is given, to be taken over."""
         value = self.word(self.args, i, self.pointer)
-        self.api("Py_IncRef", value)
-        one = self.compare("==", self.word(self.table_address, self.add(self.table.fix_table, i)), 2)
-        return self.branch(one, lambda: [self.tuple_of([value], failed)], lambda: [value])[0]
+        fix = self.word(self.table_address, self.add(self.table.fix_table, i))
+
+        def one() -> list[Any]:
+            return [self.tuple_of([self._taken(value)], failed)]
+
+        def several() -> list[Any]:
+            made = self.api("PySequence_Tuple", value)
+            self.require_object(made, failed)
+            return [made]
+
+        def other() -> list[Any]:
+            return self.branch(self.compare("==", fix, 3), several, lambda: [self._taken(value)])
+
+        return self.branch(self.compare("==", fix, 2), one, other)[0]
 
     # Recording.
 
