@@ -270,6 +270,15 @@ def _root_gradient(output: Any, given: Any, batched: bool) -> Tensor:
 
 def _check_gradient(output: Tensor | GradientEdge, given: Tensor, batched: bool) -> DType:
     """Refuse a gradient that is not like the output; the dtype that it is to be cast to."""
+    if isinstance(output, Tensor) and not batched and output._spec is None and given._spec is None:
+        mine, other = output._array, given._array
+        if (
+            mine is not None
+            and other is not None
+            and mine.shape == other.shape
+            and output.dtype is given.dtype
+        ):
+            return output.dtype
     expected, dtype = (
         (tuple(output.shape), output.dtype)
         if isinstance(output, Tensor)

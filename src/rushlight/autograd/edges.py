@@ -23,7 +23,7 @@ def edge_of(tensor: Tensor) -> Edge | None:
     node: Node | None = tensor._node if tensor._base is None else current_node(tensor)
     if node is not None:
         return (node, tensor._output_nr)
-    if tensor.requires_grad:
+    if tensor._requires_grad or tensor.requires_grad:
         return (accumulator(tensor), 0)
     return None
 

@@ -222,15 +222,18 @@ class Run:
             grads = buffers.pop(node, None)
             outputs: Any = ()
             if grads is not None:
-                if plain and node._hooks is None and node._sequence != ACCUMULATE:
+                if not plain or node._hooks is not None:
+                    outputs = self._run(node, grads)
+                elif node._sequence == ACCUMULATE:
+                    self.node = node
+                    self._accumulate_plainly(node, grads)
+                else:
                     self.node = node
                     outputs = node.apply(grads, None) if apply is None else apply(node, grads, None)
                     if node._hooks is not None:  # added while it ran
                         outputs = run_post_hooks(node, outputs, [])
                     if not keep:
                         node._release()
-                else:
-                    outputs = self._run(node, grads)
             elif (node._hooks is not None or node.runs_on_nothing) and (needed is None or node in needed):
                 grads = [None] * len(node._meta)
                 outputs = self._run(node, grads)
@@ -322,6 +325,14 @@ class Run:
             return blame(node, grads, wanted)
         apply = _applier()
         return node.apply(grads, wanted) if apply is None else apply(node, grads, wanted)
+
+    def _accumulate_plainly(self, node: Any, grads: list[Any]) -> None:
+        """The same as `_run`, of an accumulator whose gradient is wanted."""
+        if node.variable._hooks is not None:
+            run_tensor_hooks(node, grads)
+            self._accumulate(node, grads[0])
+        elif self.accumulate and grads[0] is not None:
+            node.accumulate(grads[0], node in self.owned)
 
     def _accumulate(self, node: Node, grad: Any) -> None:
         if not self.accumulate or (self.targets is not None and node not in self.targets):

@@ -30,6 +30,7 @@ def fit(grad: Tensor, meta: Meta) -> Tensor:
 
 def can_fit(grad: Tensor, shape: tuple[int, ...]) -> bool:
     """Whether `shape` broadcasts to the shape of `grad`."""
-    given = tuple(grad.shape)
+    array = grad._array
+    given = array.shape if array is not None and grad._spec is None else tuple(grad.shape)
     lead = len(given) - len(shape)
     return lead >= 0 and all(wanted in (1, size) for size, wanted in zip(given[lead:], shape, strict=True))

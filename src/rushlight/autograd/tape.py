@@ -255,9 +255,13 @@ def _in_order_of(variable: Tensor, grad: Tensor, owned: bool) -> Tensor:
     """`grad`, or a copy of it that lies in memory as the leaf does (in order, if the leaf has gaps)."""
     mine, other = variable._array, grad._array
     simple = mine is not None and other is not None and mine.flags.c_contiguous and other.flags.c_contiguous
-    strided = variable._parts is None and grad._parts is None and not (variable.is_nested or grad.is_nested)
+    strided = simple or (
+        variable._parts is None and grad._parts is None and not (variable.is_nested or grad.is_nested)
+    )
     if simple or not strided or variable.dtype is not grad.dtype:
-        return _stripped(grad) if owned else call(_CLONE, (grad.detach(), None))
+        if owned:
+            return _stripped(grad)
+        return call(_CLONE, (grad.detach() if grad._keys else grad, None))
     if is_whole(variable) and other is not None:
         return call(_CLONE, (grad.detach(), contiguous_format))
     dense = is_dense(variable.shape, variable.strides())

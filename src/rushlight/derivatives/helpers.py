@@ -29,11 +29,11 @@ def restore_dims(grad: Tensor, dim: Sequence[int] | int | None, keepdim: bool,
 
 def sum_to(tensor: Tensor, shape: Sequence[int]) -> Tensor:
     """`tensor` summed over the dimensions along which `shape` was broadcast."""
-    lead = tensor.ndim - len(shape)
+    sizes: Sequence[int] = tensor.shape
+    lead = len(sizes) - len(shape)
     if lead > 0:
-        tensor = run_name("sum.dim_IntList", tensor, tuple(range(lead)), False, None)
-    dims = tuple(i for i, (size, wanted) in enumerate(zip(tensor.shape, shape,
-                                                          strict=True)) if size != wanted)
+        tensor, sizes = run_name("sum.dim_IntList", tensor, tuple(range(lead)), False, None), sizes[lead:]
+    dims = tuple([i for i, (size, wanted) in enumerate(zip(sizes, shape, strict=True)) if size != wanted])
     return run_name("sum.dim_IntList", tensor, dims, True, None) if dims else tensor
 
 

@@ -16,7 +16,7 @@ from ..core.dtypes import DTYPES
 from ..core.shapes import Shape, Spec, extent, wrap_dim, wrap_dims
 from ..core.tensor import Tensor, wrap
 from ..core.tokens import contiguous_format
-from ..decompositions.view_backward import diagonal_backward, select_backward, slice_backward, unfold_backward
+from ..decompositions.view_backward import diagonal_backward, unfold_backward
 from .declare import AUTO_LINEAR, NOT_DIFFERENTIABLE, derivative
 
 derivative("alias", self=lambda grad: grad, result=AUTO_LINEAR)
@@ -48,10 +48,11 @@ derivative("permute", self=inverse_permute, result=AUTO_LINEAR)
 # Parts.
 
 derivative("select.int", result=AUTO_LINEAR,
-           self=lambda grad, self_shape, dim, index: select_backward(grad, self_shape, dim, index))
+           self=lambda grad, self_shape, dim, index:
+               run_name("select_backward", grad, self_shape, dim, index))
 derivative("slice.Tensor", result=AUTO_LINEAR,
            self=lambda grad, self_shape, dim, start, end, step:
-               slice_backward(grad, self_shape, dim, start, end, step))
+               run_name("slice_backward", grad, self_shape, dim, start, end, step))
 derivative("diagonal", result=AUTO_LINEAR,
            self=lambda grad, self_shape, offset, dim1, dim2:
                diagonal_backward(grad, self_shape, offset, dim1, dim2))
