@@ -230,7 +230,7 @@ class Run:
                 else:
                     self.node = node
                     outputs = node.apply(grads, None) if apply is None else apply(node, grads, None)
-                    if node._hooks is not None:  # added while it ran
+                    if self.node._hooks is not None:  # added while it ran
                         outputs = run_post_hooks(node, outputs, [])
                     if not keep:
                         node._release()

@@ -37,7 +37,7 @@ def autograd_layer(op: OpDef, args: Arguments, keys: int, trace: Any = None) -> 
         entry = _missing.get(op)
         if entry is None:
             entry = _missing[op] = missing(op)
-    if trace is None and not entry.any_lists and op.kind is not Kind.COMPOSITE:
+    if trace is None and not entry.any_lists:
         return _plain_layer(op, entry, args, keys)
     mask, edges, counts = 0, None, None
     if modes.grad and trace not in modes.silent:
@@ -58,12 +58,12 @@ def autograd_layer(op: OpDef, args: Arguments, keys: int, trace: Any = None) -> 
 
 
 def _plain_layer(op: OpDef, entry: Entry, args: Arguments, keys: int) -> Any:
-    """The layer for plain tensors: an operator that is no composite and takes no list to differentiate."""
+    """The layer for plain tensors, of an operator that takes no list to differentiate."""
     modes = MODES
     edges, mask = _plain_edges(entry, args) if modes.grad and None not in modes.silent else ((), 0)
     if mask and op.kind is Kind.VIEW and args[0]._inference:
         mask = 0
-    result = execute(op, args, keys)
+    result = execute(op, args, keys) if op.kind is not Kind.COMPOSITE else _execute(op, args, keys, None)
     node = record(entry, result, edges, mask, None) if mask else None
     if modes.dual_levels and modes.forward_grad:
         forward.propagate(op, entry, args, result)

@@ -326,9 +326,12 @@ def _below_everything(args: Arguments) -> bool:
     """Whether nobody is to see the operators that a composite consists of."""
     if AMBIENT.keys or MODES.dual_levels or MODES.traces:
         return False
-    return not MODES.grad or not any(
-        t._keys for a in args for t in (a if type(a) is tuple else (a,)) if isinstance(t, Tensor)
-    )
+    if MODES.grad:
+        for value in args:
+            for each in value if type(value) is tuple else (value,):
+                if isinstance(each, Tensor) and each._keys:
+                    return False
+    return True
 
 
 _calls: dict[OpDef, OperatorCalls] = {}

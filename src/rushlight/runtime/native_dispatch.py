@@ -365,7 +365,9 @@ def _append_plans(op: OpDef, entry: Entry, form: Form, append: Callable[[Sequenc
 
 def _captured(op: OpDef, form: Form, capture: Capture) -> tuple[int, int] | None:
     """How a value is saved; None: by Python."""
-    take, index, _ = capture
+    take, index, output = capture
+    if take is Take.SHAPE and not output and index in op.tensor_positions and form.plain(index):
+        return int(Saving.SHAPE), index
     if take not in (Take.TENSOR, Take.VALUE):
         return None
     if form.plain(index):

@@ -116,6 +116,7 @@ class Saving(IntEnum):
     ARGUMENT = 0  # as it is
     CONSTANT = 1  # an argument that was not given
     TENSOR = 2  # an argument: with its version and node
+    SHAPE = 3  # the sizes of an argument
 
 
 class PlanRecord(Struct):
@@ -371,7 +372,14 @@ class RecordEmitter(ObjectEmitter):
 
     def _meta(self, result: Any, dtype: Any, failed: Any) -> Any:
         """((shape, dtype, False),)"""
-        array = self.get(result, "_array")
+        shape = self._shape(result, failed)
+        for value in (dtype, self.object("false")):
+            self.api("Py_IncRef", value)
+        return self.tuple_of([self.tuple_of([shape, dtype, self.object("false")], failed)], failed)
+
+    def _shape(self, tensor: Any, failed: Any) -> Any:
+        """The sizes of a plain tensor as a tuple."""
+        array = self.get(tensor, "_array")
         self.require_object(array, failed)
         fields = PyArray.at(self, array)
         rank = self.builder.sext(fields.rank, self.i64)
@@ -381,9 +389,7 @@ class RecordEmitter(ObjectEmitter):
         with self.loop(0, rank) as k:
             size = self.api("PyLong_FromLongLong", self.word(fields.dims, k))
             self.api("PyTuple_SetItem", shape, k, size)
-        for value in (dtype, self.object("false")):
-            self.api("Py_IncRef", value)
-        return self.tuple_of([self.tuple_of([shape, dtype, self.object("false")], failed)], failed)
+        return shape
 
     def _saved(self, plan: Any, result: Any, failed: Any) -> Any:
         """What the node saves: a list, or nothing."""
@@ -430,9 +436,12 @@ class RecordEmitter(ObjectEmitter):
     def _saved_item(self, kind: Any, value: Any, failed: Any) -> Any:
         there = self.not_(self.is_same(value, self.object("none")))
         tensor = self.and_(there, self.compare("==", kind, int(Saving.TENSOR)))
-        return self.branch(tensor, lambda: [self._with_version(value, failed)], lambda: [self._taken(value)])[
-            0
-        ]
+        shape = self.and_(there, self.compare("==", kind, int(Saving.SHAPE)))
+
+        def other() -> list[Any]:
+            return self.branch(shape, lambda: [self._shape(value, failed)], lambda: [self._taken(value)])
+
+        return self.branch(tensor, lambda: [self._with_version(value, failed)], other)[0]
 
     def _taken(self, value: Any) -> Any:
         self.api("Py_IncRef", value)
