@@ -37,7 +37,7 @@ def autograd_layer(op: OpDef, args: Arguments, keys: int, trace: Any = None) -> 
         entry = _missing.get(op)
         if entry is None:
             entry = _missing[op] = missing(op)
-    if trace is None and not entry.any_lists:
+    if trace is None:
         return _plain_layer(op, entry, args, keys)
     mask, edges, counts = 0, None, None
     if modes.grad and trace not in modes.silent:
@@ -45,7 +45,7 @@ def autograd_layer(op: OpDef, args: Arguments, keys: int, trace: Any = None) -> 
     if mask and op.kind is Kind.VIEW and args[0]._inference:
         mask = 0
     result = _execute(op, args, keys, trace)
-    if trace is not None and mask and shapeless(result):
+    if mask and shapeless(result):
         mask = 0  # it is recorded when it runs
     node = record(entry, result, edges, mask, counts) if mask else None
     if modes.dual_levels and modes.forward_grad:
@@ -58,13 +58,19 @@ def autograd_layer(op: OpDef, args: Arguments, keys: int, trace: Any = None) -> 
 
 
 def _plain_layer(op: OpDef, entry: Entry, args: Arguments, keys: int) -> Any:
-    """The layer for plain tensors, of an operator that takes no list to differentiate."""
+    """The layer for plain tensors."""
     modes = MODES
-    edges, mask = _plain_edges(entry, args) if modes.grad and None not in modes.silent else ((), 0)
+    edges, mask, counts = (), 0, None
+    if modes.grad and None not in modes.silent:
+        if entry.any_lists:
+            edges, mask, counts = _edges(entry, args, None)
+        else:
+            edges, mask = _plain_edges(entry, args)
     if mask and op.kind is Kind.VIEW and args[0]._inference:
         mask = 0
-    result = execute(op, args, keys) if op.kind is not Kind.COMPOSITE else _execute(op, args, keys, None)
-    node = record(entry, result, edges, mask, None) if mask else None
+    inside = op.kind is Kind.COMPOSITE or entry.any_lists
+    result = _execute(op, args, keys, None) if inside else execute(op, args, keys)
+    node = record(entry, result, edges, mask, counts) if mask else None
     if modes.dual_levels and modes.forward_grad:
         forward.propagate(op, entry, args, result)
     if node is None:

@@ -162,7 +162,7 @@ def _as_numbers(value: Sequence[Any]) -> Any:
     return tuple(value) or None
 
 
-def _as_tensors(value: Sequence[Any]) -> Any:
+def as_tensors(value: Sequence[Any]) -> Any:
     for item in value:
         if not isinstance(item, Tensor) or item._overrides:
             return None
@@ -398,7 +398,7 @@ class Packet:
             return as_longs_or_none if empty else as_longs
         if type_.base == "Scalar":
             return NO_MATCH if _as_numbers(value) is None else _as_numbers
-        return _as_tensors if type_.base == "Tensor" and _as_tensors(value) is not None else NO_MATCH
+        return as_tensors if type_.base == "Tensor" and as_tensors(value) is not None else NO_MATCH
 
     def _no_match(self, args: tuple[Any, ...], kwargs: dict[str, Any], problems: Sequence[str]) -> str:
         given = [_kind(a) for a in args] + [f"{k}={_kind(v)}" for k, v in kwargs.items()]

@@ -237,7 +237,7 @@ def learn_named(
     if "_named" not in packet.__dict__:
         packet._named = {}
     whole = len(set(places)) == len(places) and before + len(rest) == count
-    if not whole or op.device_position is not None or op.list_positions or not _is_native(op, types, fixes):
+    if not whole or op.device_position is not None or not _is_native(op, types, fixes):
         packet._named.setdefault(key, False)
         return
     table = _table(op, Form(count, _tensors(types.items()), -1, (), fixes))
@@ -262,6 +262,7 @@ def _is_native(op: OpDef, types: dict[int, type], fixes: Fixes) -> bool:
         and len(types) <= MOST_ARGUMENTS
         and all(fix in FIXES for _, fix in fixes)
         and all(types[i] in _sequences(op) for i, fix in fixes if fix in lists)
+        and set(op.list_positions) == {i for i, fix in fixes if fix is resolve.as_tensors}
     )
 
 
@@ -275,7 +276,7 @@ def meet(op: OpDef, args: Arguments) -> Any:
     assert _installed is not None
     tensors = sum(1 << i for i in op.tensor_positions)
     form = Form(len(op.schema.arguments), tensors, -1, (), ())
-    native = _runs_natively(op) and op.device_position is None
+    native = _runs_natively(op) and op.device_position is None and not op.list_positions
     _installed.operators.setdefault(op, _table(op, form) if native else False)
     return dispatch.call_operator(op, args)
 
@@ -286,11 +287,7 @@ def _sequences(op: OpDef) -> tuple[type, ...]:
 
 
 def _runs_natively(op: OpDef) -> bool:
-    return (
-        not op.list_positions
-        and op.family != "library"
-        and op.kind in (Kind.POINTWISE, Kind.VIEW, Kind.STRUCTURAL, Kind.COMPOSITE)
-    )
+    return op.family != "library" and op.kind in (Kind.POINTWISE, Kind.VIEW, Kind.STRUCTURAL, Kind.COMPOSITE)
 
 
 def _table(op: OpDef, form: Form, inplace: bool = False) -> Table:

@@ -34,6 +34,7 @@ FIXES = {
     resolve.as_one_long: Fix.ONE_LONG,
     resolve.as_longs: Fix.LONGS,
     resolve.as_longs_or_none: Fix.LONGS_OR_NONE,
+    resolve.as_tensors: Fix.TENSORS,
 }
 Fixes = Sequence[tuple[int, Any]]
 MOST_MISSES = 4096  # of a table whose views are looked for: then they are not any more

@@ -41,6 +41,7 @@ class Fix(IntEnum):
     ONE_LONG = 2  # the same in a tuple
     LONGS = 3  # a tuple of such ints
     LONGS_OR_NONE = 4  # one that may be empty
+    TENSORS = 5  # a tuple of tensors
 
 
 class OpTable(Struct):
@@ -363,9 +364,30 @@ class DispatchEmitter(ComputeEmitter, ViewEmitter):
 
         def look(i: Any, live: Any) -> tuple[Any]:
             is_tensor = self.has_bit(self.shift_right(bits, i), 1)
-            return (self.branch(is_tensor, lambda: [self._look(i, live, refused)], lambda: [live])[0],)
+            return (
+                self.branch(is_tensor, lambda: [self._look(i, live, refused)], lambda: several(i, live))[0],
+            )
+
+        def several(i: Any, live: Any) -> list[Any]:
+            are_tensors = self.compare("==", self._fix(i), int(Fix.TENSORS))
+            return self.branch(are_tensors, lambda: [self._look_into(i, live, refused)], lambda: [live])
 
         return self.fold(0, self.given, 1, [self.i64(0)], look)[0]
+
+    def _look_into(self, i: Any, live: Any, refused: Any) -> Any:
+        """The same of a list, whose tensors are all of the plain class."""
+        value = self.word(self.args, i, self.pointer)
+        count = self.api("PySequence_Size", value)
+        self.require(self.compare(">", count, 0), refused)
+
+        def look(k: Any, live: Any) -> tuple[Any]:
+            tensor = self.api("PySequence_GetItem", value, k)
+            self.require_object(tensor, refused)
+            self.api("Py_DecRef", tensor)  # the list holds it
+            self.require(self.is_same(self.type_of(tensor), self.object("Tensor")), refused)
+            return (self._look_at(tensor, i, live, refused),)
+
+        return self.fold(0, count, 1, [live], look)[0]
 
     def _look(self, i: Any, live: Any, refused: Any) -> Any:
         tensor = self.word(self.args, i, self.pointer)

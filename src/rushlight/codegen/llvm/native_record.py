@@ -101,6 +101,8 @@ FUNCTIONS = {
     "PyTuple_GetItem": ("p", "pn"),
     "PyTuple_Size": ("n", "p"),
     "PySequence_Tuple": ("p", "p"),
+    "PySequence_Size": ("n", "p"),
+    "PySequence_GetItem": ("p", "pn"),
     "PyMethod_New": ("p", "pp"),
     "PyIter_Next": ("p", "p"),
     "PyObject_Vectorcall": ("p", "ppnp"),
@@ -197,7 +199,7 @@ class RecordEmitter(ObjectEmitter):
             return [made]
 
         def other() -> list[Any]:
-            return self.branch(self.compare("==", fix, 3), several, lambda: [self._taken(value)])
+            return self.branch(self.compare(">=", fix, 3), several, lambda: [self._taken(value)])
 
         return self.branch(self.compare("==", fix, 2), one, other)[0]
 
