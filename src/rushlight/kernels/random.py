@@ -101,11 +101,12 @@ def real_stream(
     stream: Callable[..., Array], generator: Generator | None, out: Spec, dtype: DType | None = None
 ) -> Array:
     """Elements of `stream` for an output; a complex number takes two consecutive ones."""
+    is_complex = out.dtype.is_complex
     real = dtype or out.dtype.to_real()
-    count = count_of(out) * (2 if out.dtype.is_complex else 1)
+    count = count_of(out) * (2 if is_complex else 1)
     seed, offset = reserve(generator, (count + count % 2) * streams.words_per_element(real))
     values = stream(seed, offset, count, real)
-    return values.view(real.to_complex().numpy) if out.dtype.is_complex else values
+    return values.view(real.to_complex().numpy) if is_complex else values
 
 
 @kernel("uniform")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,23 @@ from .engine import engine
 
 _MOST = 1 << 62  # offsets beyond this one are left to NumPy
 _kept: list[Any] = []
+
+
+class _Short(threading.local):
+    """Memory of a thread for one step of a stream, and its address."""
+
+    def __init__(self) -> None:
+        self.known: dict[DType, tuple[np.ndarray, int]] = {}
+
+    def of(self, dtype: DType, step: int) -> tuple[np.ndarray, int]:
+        found = self.known.get(dtype)
+        if found is None:
+            memory = np.empty(step, dtype.numpy)
+            found = self.known[dtype] = memory, memory.__array_interface__["data"][0]
+        return found
+
+
+_short = _Short()
 
 
 def install_in_background() -> None:
@@ -38,12 +56,15 @@ def install() -> None:
         fill = functions.get((name, dtype))
         if fill is None or offset % 4 or offset >= _MOST:
             return None
-        size = dtype.itemsize
-        step = STEP * 16 // size
-        memory = np.empty(-(-count // step) * step, dtype.numpy)
+        step = STEP * 16 // dtype.itemsize
         low = seed & 0xFFFFFFFFFFFFFFFF
         signed = low if low < 1 << 63 else low - (1 << 64)
-        fill(memory.__array_interface__["data"][0], signed, offset // 4, memory.nbytes // 16)
+        if count < step:
+            memory, address = _short.of(dtype, step)
+            fill(address, signed, offset // 4, STEP)
+        else:
+            memory = np.empty(-(-count // step) * step, dtype.numpy)
+            fill(memory.__array_interface__["data"][0], signed, offset // 4, memory.nbytes // 16)
         return memory if len(memory) == count else memory[:count].copy()
 
     generator.install_streams(stream)
