@@ -110,10 +110,13 @@ def _edges(entry: Entry, args: Arguments, trace: Any) -> tuple[Any, int, Any]:
     for number, position in enumerate(entry.targets):
         value = args[position]
         several = value if entry.lists[number] and value is not None else (value,)
-        found = [_edge(tensor, trace) for tensor in several]
-        counts.append(len(found))
-        edges.extend(found)
-        if any(edge is not None for edge in found):
+        there = False
+        for tensor in several:
+            edge = _edge(tensor, trace)
+            edges.append(edge)
+            there = there or edge is not None
+        counts.append(len(several))
+        if there:
             mask |= 1 << number
     return edges, mask, tuple(counts) if entry.any_lists else None
 

@@ -7,6 +7,7 @@ is refused when it is unpacked. Saved-tensor hooks replace a tensor by whatever 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -402,14 +403,16 @@ class OpNode(Node):
 
     def _apply_lists(self, values: list[Any], wanted: Any) -> Any:
         """As `apply`, where a target may be a list of tensors with one edge each."""
-        counts = self.counts
+        counts, edges = self.counts, self._next
         assert counts is not None
-        starts = [sum(counts[:i]) for i in range(len(counts))]
-        live = [edge is not None and (wanted is None or wanted[i]) for i, edge in enumerate(self._next)]
-        needed = [any(live[start : start + count]) for start, count in zip(starts, counts, strict=True)]
-        out: list[Any] = [None] * len(self._next)
+        live = [edge is not None for edge in edges]
+        if wanted is not None:
+            live = [there and use for there, use in zip(live, wanted, strict=True)]
+        ends = list(itertools.accumulate(counts))
+        parts = [slice(end - count, end) for count, end in zip(counts, ends, strict=True)]
+        out: list[Any] = [None] * len(edges)
         for step in self.plan.steps:
-            needs = tuple([needed[t] for t in step.targets])
+            needs = tuple([True in live[parts[t]] for t in step.targets])
             if True not in needs:
                 continue
             if step.needs_at is not None:
@@ -418,10 +421,12 @@ class OpNode(Node):
             for target, grad in zip(step.targets, (grads,) if step.single else grads, strict=True):
                 if self.entry.lists[target]:
                     if grad is not None:
-                        out[starts[target] : starts[target] + counts[target]] = list(grad)
+                        out[parts[target]] = grad
                 else:
-                    out[starts[target]] = grad
-        return [grad if use else None for grad, use in zip(out, live, strict=True)]
+                    out[parts[target].start] = grad
+        if False in live:
+            return [grad if use else None for grad, use in zip(out, live, strict=True)]
+        return out
 
     def __getattr__(self, name: str) -> Any:
         """`_saved_self`, `_raw_saved_result`, ...: saved_tensor.py puts its own method here."""

@@ -25,7 +25,7 @@ from ..core.modes import MODES
 from ..core.quiet import quietly
 from ..core.registry import REGISTRY
 from ..core.shapes import contiguous_strides, is_dense
-from ..core.tensor import CPU, META, META_DEVICE, Tensor, is_whole
+from ..core.tensor import AUTOGRAD, CPU, META, META_DEVICE, Tensor, is_whole
 from ..core.tokens import contiguous_format
 
 Edge = tuple["Node", int]
@@ -261,9 +261,9 @@ def _in_order_of(variable: Tensor, grad: Tensor, owned: bool) -> Tensor:
     if simple or not strided or variable.dtype is not grad.dtype:
         if owned:
             return _stripped(grad)
-        return call(_CLONE, (grad.detach() if grad._keys else grad, None))
+        return call(_CLONE, (_plainly(grad), None))
     if is_whole(variable) and other is not None:
-        return call(_CLONE, (grad.detach(), contiguous_format))
+        return call(_CLONE, (_plainly(grad), contiguous_format))
     dense = is_dense(variable.shape, variable.strides())
     wanted = variable.strides() if dense else contiguous_strides(variable.shape)
     if all(a == b for a, b, n in zip(grad.strides(), wanted, variable.shape, strict=True) if n > 1):
@@ -272,6 +272,11 @@ def _in_order_of(variable: Tensor, grad: Tensor, owned: bool) -> Tensor:
         return call(_CLONE, (grad.detach(), contiguous_format))
     result: Tensor = call(_COPY, (variable.detach(), grad.detach(), False))
     return result
+
+
+def _plainly(grad: Tensor) -> Tensor:
+    """`grad` to be copied in a pass that is not recorded: without history for others that may look."""
+    return grad if grad._keys <= AUTOGRAD and not AMBIENT.keys and not MODES.dual_levels else grad.detach()
 
 
 def _recorded_copy(variable: Tensor, grad: Tensor) -> Tensor:

@@ -303,10 +303,14 @@ class DispatchEmitter(ComputeEmitter, ViewEmitter):
         live = self._live_tensors(refused)
         recording = self.local(self.i64)
         self.store(self.i64(0), recording)
+        self._check_numbers(refused)
         with self.when(self.is_true(live)):
             self.require(self.compare("==", self.table.inplace, 0), refused)
             self._check_modes(recording, refused)
-        self._check_numbers(refused)
+            by_python = self.and_(self.load(recording, self.i64), self.xor(self.table.recorded, self.i64(1)))
+            with self.when(self.has_bit(by_python, 1)):
+                b.ret(self._recorded_by_python(failed))
+                b.position_at_end(b.append_basic_block("recorded"))
         result = self.local(self.pointer)
         self.store(self.object("refused"), result)
         with self.when(self.compare(">=", self.table.operation, 0)):
@@ -411,8 +415,17 @@ class DispatchEmitter(ComputeEmitter, ViewEmitter):
         found = self.api("PyDict_GetItemWithError", modes, self.attribute_name("grad"))
         grad = self.or_(self.is_null(found), self.is_same(found, self.object("true")))
         with self.when(self.and_(grad, self.compare("==", self.table.through, 0))):
-            self.require(self.is_true(self.table.recorded), refused)
             self.store(self.i64(1), recording)
+
+    def _recorded_by_python(self, failed: Any) -> Any:
+        """Run the operator on all its arguments, where its calls cannot be recorded natively."""
+        values = self.all_arguments(failed)
+        words = self.stack_words(self.i64(2))
+        for i, word in enumerate((self.table.op, values)):
+            self.put_word(word, self.word_address(words, i))
+        result = self.api("PyObject_Vectorcall", self.object("call_operator"), words, self.i64(2), self.null)
+        self.api("Py_DecRef", values)
+        return result
 
     def _require_modes(self, usual: tuple[tuple[str, str], ...], refused: Any) -> Any:
         """Go on if modes are as usual; the dictionary of those that are set."""
