@@ -450,7 +450,8 @@ class DispatchEmitter(ComputeEmitter, ViewEmitter):
             )
             with self.when(single):
                 self._check_long(value, refused)
-            with self.when(self.compare(">=", fix, int(Fix.LONGS))):
+            several = (self.compare("==", fix, int(kind)) for kind in (Fix.LONGS, Fix.LONGS_OR_NONE))
+            with self.when(self.or_(*several)):
                 count = self.api("PyTuple_Size", value)
                 some = self.compare(">", count, 0)
                 self.require(self.or_(some, self.compare("==", fix, int(Fix.LONGS_OR_NONE))), refused)
