@@ -209,7 +209,7 @@ def learn(
     packet: Packet, types: tuple[type, ...], op: OpDef, lead: int, rest: Arguments, fixes: Fixes
 ) -> None:
     """Keep how a call of these types runs natively, or that it does not."""
-    given = types.index(int, lead) + 1 if lead >= 0 else len(types)  # of the operator's own arguments
+    given = lead + 1 if lead >= 0 else len(types)  # of the arguments of the operator
     native = (
         _is_native(op, dict(enumerate(types)), fixes)
         and (not packet.inplace or op.name in _OPERATIONS)
