@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -19,26 +18,6 @@ def test_native_calls() -> None:
     environment = {**os.environ, "RUSHLIGHT_DISPATCH": "native"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_calls_of_operators_by_the_library_count_as_well() -> None:
-    program = """
-    import rushlight
-    from rushlight.eager import worker
-    x = rushlight.ones(4, 4)
-    for _ in range(1100):
-        x[0]
-    assert worker.wait(240)
-    print(type(rushlight.Tensor.__add__).__name__)
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=True,
-    )
-    assert done.stdout == "method_descriptor\n"
 
 
 @pytest.mark.parametrize("value", ["fast", "Native"])

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from types import MethodType
 from typing import Any
 
-from . import dispatch, documentation, dtypes
+from . import documentation, dtypes
 from .convert import LARGEST, NO_MATCH, converted
 from .dispatch import call
 from .dtypes import DType
@@ -177,10 +177,9 @@ _calls_left = 0
 
 
 def when_warm(calls: int, begin: Callable[[], None]) -> None:
-    """Have `begin` called once there were so many calls, of packets or of operators by others."""
+    """Have `begin` called once there were so many calls of packets."""
     global _calls_left
     _native["begin"], _calls_left = begin, calls
-    dispatch.run_call = _counted
 
 
 def install_native(learn: Callable[..., None], learn_named: Callable[..., None]) -> None:
@@ -197,12 +196,6 @@ def _count_call() -> None:
     _calls_left -= 1
     if not _calls_left:
         _native["begin"]()
-
-
-def _counted(op: OpDef, args: tuple[Any, ...]) -> Any:
-    if _calls_left:
-        _count_call()
-    return dispatch.call_operator(op, args)
 
 
 class Packet:
@@ -235,8 +228,8 @@ class Packet:
         self._places = any(_is_factory(op) and not op.tensor_positions for op in overloads)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        if _calls_left and self.inplace:
-            _count_call()  # others are counted as operators
+        if _calls_left:
+            _count_call()
         if self._places and MODES.devices and kwargs.get("device") is None:
             kwargs["device"] = MODES.devices[-1]
         if kwargs:
