@@ -441,25 +441,6 @@ def test_threads_that_make_views_of_many_sizes() -> None:
     assert not wrong
 
 
-def test_lists_of_tensors_and_factories() -> None:
-    x, y = rushlight.ones(2, 2), rushlight.zeros(2, 2)
-    w = rushlight.ones(2, 2, requires_grad=True)
-    for _ in range(3):  # the first is resolved by Python
-        assert rushlight.cat([x, y], 1).tolist() == [[1, 1, 0, 0]] * 2
-        joined = rushlight.cat([x, w, y], 0)
-        joined.backward(rushlight.arange(12.0).reshape(6, 2))
-        assert w.grad.tolist() == [[4, 5], [6, 7]] and joined.grad_fn.name() == "CatBackward0"
-        w.grad = None
-        for wrong in ([], [x, 1], [x, None]):
-            with pytest.raises((RuntimeError, TypeError, ValueError)):
-                rushlight.cat(wrong, 1)
-        assert rushlight.zeros(x.shape).tolist() == y.tolist() and rushlight.ones(2, 2).tolist() == x.tolist()
-        with rushlight.device("meta"):
-            assert rushlight.zeros(x.shape).is_meta and rushlight.randn(3).is_meta
-        values, places = w.topk(1, 1)
-        assert values.grad_fn is not None and places.grad_fn is None
-
-
 def run(program: str) -> str:
     environment = {**os.environ, "RUSHLIGHT_EAGER": "auto"}
     done = subprocess.run(
