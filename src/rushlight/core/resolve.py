@@ -28,10 +28,10 @@ from .registry import REGISTRY, Api, OpDef
 from .schema import REQUIRED, Argument, Type
 from .shown_name import SHOWN
 from .tensor import Tensor
-from .tokens import Size, device
+from .tokens import Size, device, layout, memory_format
 
 ALIASES = {"axis": "dim", "keepdims": "keepdim", "x": "self", "a": "self", "input": "self", "x2": "other"}
-_PLAIN = (int, float, bool, complex, str, type(None), DType, device)
+_PLAIN = (int, float, bool, complex, str, type(None), DType, device, layout, memory_format)
 
 
 # One call against one overload.

@@ -28,7 +28,7 @@ from ..core.modes import MODES
 from ..core.registry import Kind, OpDef
 from ..core.resolve import Packet
 from ..core.tensor import Tensor
-from ..core.tokens import Size
+from ..core.tokens import Size, device
 from ..derivatives.declare import Capture, Entry, Take
 from ..eager import worker
 from .engine import engine
@@ -110,6 +110,7 @@ class _Installed:
             "meet": meet,
             "meet_view": meet_view,
             "ambient": AMBIENT,
+            "cpu": device("cpu"),
             "modes": MODES,
             "zero": 0,
             "one": 1,
@@ -209,15 +210,15 @@ def learn(
     packet: Packet, types: tuple[type, ...], op: OpDef, lead: int, rest: Arguments, fixes: Fixes
 ) -> None:
     """Keep how a call of these types runs natively, or that it does not."""
-    given = lead + 1 if lead >= 0 else len(types)  # of the arguments of the operator
+    given = dict(enumerate(types[: lead + 1] if lead >= 0 else types))  # of the arguments of the operator
     native = (
         _is_native(op, dict(enumerate(types)), fixes)
         and (not packet.inplace or op.name in _OPERATIONS)
-        and (op.device_position is None or (op.device_position >= given and not any(rest)))
+        and _is_placed_natively(op, given, rest)
     )
     if "_fast" not in packet.__dict__:
         packet._fast = {}
-    form = Form(len(types), _tensors(enumerate(types)), lead, rest, fixes)
+    form = Form(len(types), _tensors(enumerate(types)), lead, rest, fixes, _device(op, given))
     # a table that is there may be in use by another thread: it stays
     packet._fast.setdefault(types, _table(op, form, packet.inplace) if native else False)
 
@@ -237,10 +238,10 @@ def learn_named(
     if "_named" not in packet.__dict__:
         packet._named = {}
     whole = len(set(places)) == len(places) and before + len(rest) == count
-    if not whole or op.device_position is not None or not _is_native(op, types, fixes):
+    if not whole or not _is_native(op, types, fixes) or not _is_placed_natively(op, types, rest):
         packet._named.setdefault(key, False)
         return
-    table = _table(op, Form(count, _tensors(types.items()), -1, (), fixes))
+    table = _table(op, Form(count, _tensors(types.items()), -1, (), fixes, _device(op, types)))
     usual = (*(None,) * before, *rest)
     head = NamedTable.words(
         table=table.__array_interface__["data"][0],
@@ -255,15 +256,30 @@ def learn_named(
 
 def _is_native(op: OpDef, types: dict[int, type], fixes: Fixes) -> bool:
     """Whether calls with arguments of these types, by their places, run natively."""
-    lists = (resolve.as_longs, resolve.as_longs_or_none)
     return (
         _runs_natively(op)
         and op.result_names is None
         and len(types) <= MOST_ARGUMENTS
         and all(fix in FIXES for _, fix in fixes)
-        and all(types[i] in _sequences(op) for i, fix in fixes if fix in lists)
         and set(op.list_positions) == {i for i, fix in fixes if fix is resolve.as_tensors}
     )
+
+
+def _is_placed_natively(op: OpDef, types: dict[int, type], rest: Arguments) -> bool:
+    """Whether a call with arguments of these types, and the last ones as in `rest`, makes plain tensors unless it
+    is given another device."""
+    if op.device_position is None:
+        return True
+    names = op.schema.argument_names
+    asked = [op.device_position, *([names.index("layout")] if "layout" in names else ())]
+    missing = [types[i] is type(None) if i in types else rest[i - len(names)] is None for i in asked]
+    return all(missing) or (all(missing[1:]) and _device(op, types) >= 0)
+
+
+def _device(op: OpDef, types: dict[int, type]) -> int:
+    """The place of the device that is given; -1: none is."""
+    place = op.device_position
+    return place if place is not None and types.get(place) is device else -1
 
 
 def _tensors(types: Iterable[tuple[int, type]]) -> int:
@@ -279,11 +295,6 @@ def meet(op: OpDef, args: Arguments) -> Any:
     native = _runs_natively(op) and op.device_position is None and not op.list_positions
     _installed.operators.setdefault(op, _table(op, form) if native else False)
     return dispatch.call_operator(op, args)
-
-
-def _sequences(op: OpDef) -> tuple[type, ...]:
-    """Types of which a list of ints may be: what is recorded or kept is a tuple of its own."""
-    return (tuple,) if op.derivative is not None or op.kind is not Kind.STRUCTURAL else (tuple, Size)
 
 
 def _runs_natively(op: OpDef) -> bool:
@@ -311,12 +322,14 @@ def _table(op: OpDef, form: Form, inplace: bool = False) -> Table:
         lead=form.lead,
         rest=id(form.rest),
         tensors=form.tensors,
+        sequences=form.sequences(),
         operation=operation,
         inplace=inplace,
         settings=len(settings),
         setting_table=append([word for i in settings for word in (i, id(op.defaults[i]))]),
         is_view=op.kind is Kind.VIEW,
         places=op.device_position is not None,
+        device=form.device,
         view_slots=0 if slots is None else slots.__array_interface__["data"][0],
         itself=0,
         through=composite and entry is None,

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen.llvm.native_dispatch import Fix, OpTable
+from ..codegen.llvm.native_checks import Fix
+from ..codegen.llvm.native_dispatch import OpTable
 from ..codegen.llvm.native_views import (
     DIMS_AT,
     HASH,
@@ -49,6 +50,7 @@ class Form:
     lead: int
     rest: Arguments
     fixes: Fixes
+    device: int = -1
 
     def fix_words(self) -> list[int]:
         words = [int(Fix.NONE)] * self.given
@@ -57,6 +59,10 @@ class Form:
         for i in range(self.lead, self.given) if self.lead >= 0 else ():
             words[i] = int(Fix.LONG)
         return words
+
+    def sequences(self) -> int:
+        """Bits of the arguments that are lists or tuples."""
+        return sum(1 << i for i, fix in self.fixes if FIXES[fix] >= Fix.LONGS)
 
     def plain(self, i: int) -> bool:
         """Whether an argument is just what is given in its place."""

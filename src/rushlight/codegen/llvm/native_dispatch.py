@@ -8,12 +8,12 @@ tensors, inference tensors, a class that decides for itself) is refused, and the
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import Any
 
 from ...core.lazy import LazyModule
 from ...runtime.target import Target
 from .native_arithmetic import emit_arithmetic
+from .native_checks import CheckEmitter
 from .native_compute import ComputeEmitter
 from .native_views import ViewEmitter
 from .python_objects import PyArray
@@ -23,25 +23,6 @@ ir = LazyModule("llvmlite.ir")
 
 MOST_ARGUMENTS = 8  # that are looked up by their types
 TUPLE_ITEMS = 24  # bytes before the items of a tuple
-# Modes, and what they are where nothing but a plain call is to be recorded.
-_USUAL_MODES = (
-    ("inference", "false"),
-    ("dual_levels", "zero"),
-    ("anomaly", "false"),
-    ("silent", "empty_set"),
-    ("saved_hooks", "empty"),
-)
-
-
-class Fix(IntEnum):
-    """How an argument is made of what is given."""
-
-    NONE = 0
-    LONG = 1  # an int, that fits into 64 bits
-    ONE_LONG = 2  # the same in a tuple
-    LONGS = 3  # a tuple of such ints
-    LONGS_OR_NONE = 4  # one that may be empty
-    TENSORS = 5  # a tuple of tensors
 
 
 class OpTable(Struct):
@@ -53,12 +34,14 @@ class OpTable(Struct):
     lead: I64  # how many come before those that are one list; -1: none are
     rest: Ptr  # a tuple: what follows the arguments that are given
     tensors: I64  # bits of the arguments that are tensors
+    sequences: I64  # bits of those that are lists or tuples
     operation: I64  # which of OPERATIONS it is; -1: none
     inplace: I64  # whether the first argument is written to
     settings: I64  # how many arguments must be their defaults, if an operation is to compute it
     setting_table: I64  # place of pairs: which argument, and the default
     is_view: I64
     places: I64  # whether a mode may say where its result is to be
+    device: I64  # which of the arguments that are given says so; -1: none does
     view_slots: Ptr  # of a view whose geometry may be known: its slots; else null
     itself: Ptr  # the object that holds the table
     through: I64  # whether what it consists of is recorded, not itself
@@ -106,12 +89,15 @@ def emit_native_dispatch(target: Target, binary: int, unary: int) -> str:
     perform, e = new("perform", pointer, pointer, pointer)
     perform.linkage = "internal"
     e.emit_perform(perform, compute, view, record)
+    given, e = new("given", pointer, pointer)
+    given.linkage = "internal"
+    e.emit_given(given, perform)
     dispatch, e = new("dispatch", pointer, pointer, word)
     dispatch.linkage = "internal"
-    e.emit_dispatch(dispatch, perform)
+    e.emit_dispatch(dispatch, given)
     named, e = new("named", pointer, pointer, word, pointer)
     named.linkage = "internal"
-    e.emit_named(named, perform)
+    e.emit_named(named, given)
     function, e = new("call_operator", pointer, pointer, word)
     e.emit_operator(function, perform)
     function, e = new("call_packet", pointer, pointer, word, pointer)
@@ -127,7 +113,7 @@ def emit_native_dispatch(target: Target, binary: int, unary: int) -> str:
     return str(module)
 
 
-class DispatchEmitter(ComputeEmitter, ViewEmitter):
+class DispatchEmitter(ComputeEmitter, ViewEmitter, CheckEmitter):
     """Emits the functions."""
 
     # Entries.
@@ -253,19 +239,19 @@ class DispatchEmitter(ComputeEmitter, ViewEmitter):
 
     # A call.
 
-    def emit_dispatch(self, function: Any, perform: Any) -> None:
+    def emit_dispatch(self, function: Any, run: Any) -> None:
         """`dispatch(memory, args, given)`: the result, or an error, or the object `refused`."""
         b = self.builder
         memory, self.args, self.given = function.args
         refused = b.append_basic_block("refused")
         self.require(self.compare("<=", self.given, MOST_ARGUMENTS), refused)
         table = self._find(memory, refused)
-        b.ret(self.call(perform, [table, self.args, self.null]))
+        b.ret(self.call(run, [table, self.args]))
         b.position_at_end(refused)
         self.api("PyErr_Clear")
         b.ret(self.object("refused"))
 
-    def emit_named(self, function: Any, perform: Any) -> None:
+    def emit_named(self, function: Any, run: Any) -> None:
         """`named(memory, args, given, names)`: the same of a call that gives arguments by name, the last ones."""
         b = self.builder
         memory, self.args, given, names = function.args
@@ -283,10 +269,37 @@ class DispatchEmitter(ComputeEmitter, ViewEmitter):
         with self.loop(0, more) as i:
             place = self.word(address, self.add(table.place_table, i))
             self.put_word(self.word(self.args, self.add(given, i)), self.word_address(words, place))
-        b.ret(self.call(perform, [table.table, words, self.null]))
+        b.ret(self.call(run, [table.table, words]))
         b.position_at_end(refused)
         self.api("PyErr_Clear")
         b.ret(self.object("refused"))
+
+    def emit_given(self, function: Any, perform: Any) -> None:
+        """`given(table, args)`: what `perform` does, with tuples in place of lists, which others may change."""
+        b = self.builder
+        address, args = function.args
+        table = OpTable.at(self, address)
+        count = table.given
+        with self.when(self.compare("==", table.sequences, 0)):
+            b.ret(self.call(perform, [address, args, self.null]))
+            b.position_at_end(b.append_basic_block("listed"))
+        result = self.local(self.pointer)
+        self.store(self.null, result)
+        words, failed = self.stack_words(count), b.append_basic_block("failed")
+        with self.loop(0, count) as i:
+            self.put_word(self._taken(self.word(args, i, self.pointer)), self.word_address(words, i))
+        with self.loop(0, count) as i, self.when(self.has_bit(self.shift_right(table.sequences, i), 1)):
+            before = self.word(words, i, self.pointer)
+            made = self.api("PySequence_Tuple", before)
+            self.require_object(made, failed)
+            self.put_word(made, self.word_address(words, i))
+            self.api("Py_DecRef", before)
+        self.store(self.call(perform, [address, words, self.null]), result)
+        b.branch(failed)
+        b.position_at_end(failed)
+        with self.loop(0, count) as i:
+            self.api("Py_DecRef", self.word(words, i, self.pointer))
+        b.ret(self.load(result, self.pointer))
 
     def emit_perform(self, function: Any, compute: Any, view: Any, record: Any) -> None:
         """`perform(table, args, values)`: the same, once the table is found; `values` is the tuple of all
@@ -300,6 +313,9 @@ class DispatchEmitter(ComputeEmitter, ViewEmitter):
         self.require_attribute(self.object("ambient"), "keys", self.object("zero"), refused)
         with self.when(self.is_true(self.table.places)):
             self._require_modes((("devices", "empty"),), refused)
+            with self.when(self.compare(">=", self.table.device, 0)):
+                device = self.word(self.args, self.table.device, self.pointer)
+                self.require(self.is_same(device, self.object("cpu")), refused)
         live = self._live_tensors(refused)
         recording = self.local(self.i64)
         self.store(self.i64(0), recording)
@@ -362,61 +378,6 @@ class DispatchEmitter(ComputeEmitter, ViewEmitter):
         self.require(self.is_same(self.type_of(table), self.object("table_type")), refused)
         return PyArray.at(self, table).data
 
-    def _live_tensors(self, refused: Any) -> Any:
-        """Bits of the tensors that autograd asks about; others are plain, or the call is refused."""
-        bits = self.table.tensors
-
-        def look(i: Any, live: Any) -> tuple[Any]:
-            is_tensor = self.has_bit(self.shift_right(bits, i), 1)
-            return (
-                self.branch(is_tensor, lambda: [self._look(i, live, refused)], lambda: several(i, live))[0],
-            )
-
-        def several(i: Any, live: Any) -> list[Any]:
-            are_tensors = self.compare("==", self._fix(i), int(Fix.TENSORS))
-            return self.branch(are_tensors, lambda: [self._look_into(i, live, refused)], lambda: [live])
-
-        return self.fold(0, self.given, 1, [self.i64(0)], look)[0]
-
-    def _look_into(self, i: Any, live: Any, refused: Any) -> Any:
-        """The same of a list, whose tensors are all of the plain class."""
-        value = self.word(self.args, i, self.pointer)
-        count = self.api("PySequence_Size", value)
-        self.require(self.compare(">", count, 0), refused)
-
-        def look(k: Any, live: Any) -> tuple[Any]:
-            tensor = self.api("PySequence_GetItem", value, k)
-            self.require_object(tensor, refused)
-            self.api("Py_DecRef", tensor)  # the list holds it
-            self.require(self.is_same(self.type_of(tensor), self.object("Tensor")), refused)
-            return (self._look_at(tensor, i, live, refused),)
-
-        return self.fold(0, count, 1, [live], look)[0]
-
-    def _look(self, i: Any, live: Any, refused: Any) -> Any:
-        tensor = self.word(self.args, i, self.pointer)
-        missing = self.is_same(tensor, self.object("none"))
-        return self.branch(missing, lambda: [live], lambda: [self._look_at(tensor, i, live, refused)])[0]
-
-    def _look_at(self, tensor: Any, i: Any, live: Any, refused: Any) -> Any:
-        keys = self.get(tensor, "_keys")
-        self.require_object(keys, refused)
-        self.api("Py_DecRef", keys)  # a small number, which stays
-        plain, one = (self.is_same(keys, self.object(name)) for name in ("zero", "one"))
-        self.require(self.or_(plain, one), refused)
-        with self.when(one):
-            self.require_attribute(tensor, "_inference", self.object("false"), refused)
-        bit = self.shift_left(self.i64(1), i)
-        return self.select(one, self.or_(live, bit), live)
-
-    def _check_modes(self, recording: Any, refused: Any) -> None:
-        """Refuse all but the simplest modes; say whether the call is recorded."""
-        modes = self._require_modes(_USUAL_MODES, refused)
-        found = self.api("PyDict_GetItemWithError", modes, self.attribute_name("grad"))
-        grad = self.or_(self.is_null(found), self.is_same(found, self.object("true")))
-        with self.when(self.and_(grad, self.compare("==", self.table.through, 0))):
-            self.store(self.i64(1), recording)
-
     def _recorded_by_python(self, failed: Any) -> Any:
         """Run the operator on all its arguments, where its calls cannot be recorded natively."""
         values = self.all_arguments(failed)
@@ -426,47 +387,6 @@ class DispatchEmitter(ComputeEmitter, ViewEmitter):
         result = self.api("PyObject_Vectorcall", self.object("call_operator"), words, self.i64(2), self.null)
         self.api("Py_DecRef", values)
         return result
-
-    def _require_modes(self, usual: tuple[tuple[str, str], ...], refused: Any) -> Any:
-        """Go on if modes are as usual; the dictionary of those that are set."""
-        modes = self.get(self.object("modes"), "__dict__")
-        self.require_object(modes, refused)
-        self.api("Py_DecRef", modes)  # the thread holds it
-        for name, value in usual:
-            found = self.api("PyDict_GetItemWithError", modes, self.attribute_name(name))
-            fine = self.or_(self.is_null(found), self.is_same(found, self.object(value)))
-            self.require(fine, refused)
-        return modes
-
-    # Arguments.
-
-    def _check_numbers(self, refused: Any) -> None:
-        """Refuse ints that do not fit."""
-        with self.loop(0, self.given) as i:
-            fix = self._fix(i)
-            value = self.word(self.args, i, self.pointer)
-            single = self.or_(
-                self.compare("==", fix, int(Fix.LONG)), self.compare("==", fix, int(Fix.ONE_LONG))
-            )
-            with self.when(single):
-                self._check_long(value, refused)
-            several = (self.compare("==", fix, int(kind)) for kind in (Fix.LONGS, Fix.LONGS_OR_NONE))
-            with self.when(self.or_(*several)):
-                count = self.api("PyTuple_Size", value)
-                some = self.compare(">", count, 0)
-                self.require(self.or_(some, self.compare("==", fix, int(Fix.LONGS_OR_NONE))), refused)
-                with self.loop(0, count) as k:
-                    item = self.api("PyTuple_GetItem", value, k)
-                    self.require(self.is_same(self.type_of(item), self.object("int")), refused)
-                    self._check_long(item, refused)
-
-    def _fix(self, i: Any) -> Any:
-        return self.word(self.table_address, self.add(self.table.fix_table, i))
-
-    def _check_long(self, value: Any, refused: Any) -> None:
-        overflow = self.local(self.i32)
-        self.api("PyLong_AsLongLongAndOverflow", value, overflow)
-        self.require(self.compare("==", self.load(overflow, self.i32), 0), refused)
 
     def _run(self, refused: Any, failed: Any) -> Any:
         """Run the operator below autograd on all its arguments."""

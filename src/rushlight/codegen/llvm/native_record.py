@@ -67,6 +67,7 @@ OBJECTS = (
     "meet",
     "meet_view",
     "ambient",
+    "cpu",
     "modes",
     "zero",
     "one",
@@ -101,8 +102,6 @@ FUNCTIONS = {
     "PyTuple_GetItem": ("p", "pn"),
     "PyTuple_Size": ("n", "p"),
     "PySequence_Tuple": ("p", "p"),
-    "PySequence_Size": ("n", "p"),
-    "PySequence_GetItem": ("p", "pn"),
     "PyMethod_New": ("p", "pp"),
     "PyIter_Next": ("p", "p"),
     "PyObject_Vectorcall": ("p", "ppnp"),
@@ -193,15 +192,7 @@ class RecordEmitter(ObjectEmitter):
         def one() -> list[Any]:
             return [self.tuple_of([self._taken(value)], failed)]
 
-        def several() -> list[Any]:
-            made = self.api("PySequence_Tuple", value)
-            self.require_object(made, failed)
-            return [made]
-
-        def other() -> list[Any]:
-            return self.branch(self.compare(">=", fix, 3), several, lambda: [self._taken(value)])
-
-        return self.branch(self.compare("==", fix, 2), one, other)[0]
+        return self.branch(self.compare("==", fix, 2), one, lambda: [self._taken(value)])[0]
 
     # Recording.
 
