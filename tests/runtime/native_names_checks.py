@@ -285,3 +285,62 @@ def test_which_of_them_are_native() -> None:
     named = vars(functions["zeros"])["_named"]
     assert named[list, "dtype", "device", rushlight.dtype, rushlight.device] is not False
     assert named[list, "layout", rushlight.layout] is False
+
+
+PLACES: list[Callable[[Tensor], Any]] = [
+    lambda x: x.as_strided((2, 3), (3, 1)),
+    lambda x: x.as_strided([2, 2], [1, 2], 3),
+    lambda x: x[1].as_strided((2,), (1,)),
+    lambda x: x[2:].as_strided((2,), (1,), 0),
+    lambda x: x[2:, 1:].as_strided((2, 3), (0, 1)),
+    lambda x: x[1:1].as_strided((2, 2), (2, 1)),
+    lambda x: x[:, 3:].as_strided((2, 2), (2, 1), 1),
+    lambda x: x.t().as_strided((3, 4), (1, 3), storage_offset=0),
+    lambda x: x.view(-1).unfold(0, 4, 2),
+    lambda x: x[1:].unfold(1, 2, 1),
+    lambda x: x.t().unfold(0, 3, 1)[..., 1],
+]
+
+
+@pytest.mark.parametrize("number", range(len(PLACES)))
+def test_views_of_any_place(number: int) -> None:
+    """Of sources that begin anywhere, and may have no elements."""
+    function = PLACES[number]
+    for value in range(4):
+        x = rushlight.arange(12.0).reshape(4, 3).clone() + value
+        leaf, other = x.clone().requires_grad_(), x.clone().requires_grad_()
+        found, plain = function(leaf), function(x)
+        (found * found).sum().backward()
+        with in_python():
+            wanted, bare = function(other), function(x)
+            (wanted * wanted).sum().backward()
+        for result, right in ((found, wanted), (plain, bare)):
+            assert result.tolist() == right.tolist() and result.stride() == right.stride()
+            assert result.storage_offset() == right.storage_offset()
+            assert result._view_of[1][1:] == right._view_of[1][1:]
+        assert leaf.grad.tolist() == other.grad.tolist()  # type: ignore[union-attr]
+        assert plain.data_ptr() == bare.data_ptr() and plain._versions is x._versions
+        plain.zero_()
+        assert not bare.any()
+
+
+def test_views_of_storages_of_other_sizes() -> None:
+    """The memory of the storage decides what fits, whatever was made of equal tensors before."""
+    for _ in range(4):
+        large, small = rushlight.arange(12.0)[:4], rushlight.arange(4.0)
+        for offset in (8, None, 8):
+            assert large.as_strided((4,), (1,), offset).tolist() == [*range(offset or 0, (offset or 0) + 4)]
+            with pytest.raises(RuntimeError, match="out of bounds for storage of size 16"):
+                small.as_strided((4,), (1,), offset or 1)
+        held = rushlight.arange(12.0)
+        part = held[2:6]
+        assert part.as_strided((4,), (1,)).tolist() == [2, 3, 4, 5]
+        held.resize_(100).zero_()
+        for source in (part, part.detach(), held):
+            view = source.as_strided((4,), (1,), 90)
+            view.add_(1)
+        assert held[90:94].tolist() == [3, 3, 3, 3]
+        held.untyped_storage().resize_(24)
+        for source in (part, held):
+            with pytest.raises(RuntimeError, match="out of bounds"):
+                source.as_strided((4,), (1,), 4)

@@ -130,6 +130,7 @@ class OpDef:
         "public_name",
         "quantized",
         "random",
+        "reaches_storage",
         "result_names",
         "rule",
         "run",
@@ -164,6 +165,7 @@ class OpDef:
         self.namespace = facts.pop("namespace", "")
         self.public_name = facts.pop("public_name", "") or schema.name
         self.traits = facts.pop("traits", Trait.NONE)
+        self.reaches_storage = bool(self.traits & Trait.STORAGE)
         self.moves = facts.pop("moves", False)
         self.random = facts.pop("random", False)
         self.data_dependent = facts.pop("data_dependent", False)
@@ -214,9 +216,8 @@ class OpDef:
         self.list_positions = tuple([i for i, a in enumerate(arguments) if a.type.is_tensor_list])
         names = tuple([r.name for r in schema.returns])
         self.result_names = names if len(names) > 1 and all(names) else None
-        self.device_position = (
-            schema.argument_names.index("device") if "device" in schema.argument_names else None
-        )
+        given = schema.argument_names
+        self.device_position = given.index("device") if "device" in given else None
         self.operands = tuple(
             [
                 i

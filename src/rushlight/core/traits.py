@@ -16,6 +16,7 @@ class Trait(enum.Flag):
     RAISES = enum.auto()  # it refuses some values of its arguments
     DIVIDES = enum.auto()  # among integers it refuses a divisor of zero
     GAPS = enum.auto()  # a view that may leave elements out, however many it has
+    STORAGE = enum.auto()  # a view that may reach all memory of its source's storage
     # what it makes is sparse, and of the dtype of its first tensor, so that a capture runs it after the graph
     DEFERRED = enum.auto()
     # other processes wait for it: equal calls are not one

@@ -14,7 +14,6 @@ from .modes import MODES
 from .registry import OpDef
 from .shapes import Shape, Spec
 from .tensor import AUTOGRAD, LAZY, QUANTIZED, Tensor, alias
-from .traits import Trait
 
 Arguments = tuple[Any, ...]
 
@@ -41,7 +40,9 @@ def run_view(op: OpDef, args: Arguments) -> Any:
     array = source._array
     if array is None or source._spec is not None or source._keys & (LAZY | QUANTIZED):
         return _run_rule(op, args, source)
-    key = (array.shape, array.strides, source._strides, source.dtype, args[1:])
+    key: tuple[Any, ...] = (array.shape, array.strides, source._strides, source.dtype, args[1:])
+    if op.reaches_storage:
+        key += place_in_storage(source)
     try:
         known = op.plans.get(key)
     except TypeError:  # an argument that is no number, and cannot be looked up
@@ -55,14 +56,22 @@ def run_view(op: OpDef, args: Arguments) -> Any:
     return _several(op, tuple([_remembered_view(op, args, source, geometry) for geometry in known]))
 
 
+def place_in_storage(source: Tensor) -> tuple[int, int]:
+    """Where it begins, and how many bytes there are."""
+    return source._offset, source.storage_object.nbytes()
+
+
 def geometry_of(op: OpDef, args: Arguments) -> Any:
     """What is remembered of such a view: its geometry, or a tuple of several; None if nothing is."""
     source = args[0]
     array = source._array
     if array is None or source._spec is not None or source._keys & (LAZY | QUANTIZED):
         return None
+    key: tuple[Any, ...] = (array.shape, array.strides, source._strides, source.dtype, args[1:])
+    if op.reaches_storage:
+        key += place_in_storage(source)
     try:
-        return op.plans.get((array.shape, array.strides, source._strides, source.dtype, args[1:]))
+        return op.plans.get(key)
     except TypeError:
         return None
 
@@ -97,7 +106,7 @@ def _view(op: OpDef, args: Arguments, source: Tensor, spec: Spec) -> Tensor:
 def _remember(op: OpDef, key: Any, args: Arguments, views: Any) -> None:
     """Keep the geometry of views if their rule looks at nothing but what is in the key."""
     source, found = args[0], views if type(views) is tuple else (views,)
-    if op.traits & Trait.GAPS or op.family == "library":
+    if op.family == "library":
         return
     for value in args[1:]:
         if type(value) not in _NUMBERS and (

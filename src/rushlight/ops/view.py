@@ -49,7 +49,7 @@ view("detach(Tensor(a) self) -> Tensor(a)", lambda self: self.spec(), tracked=Fa
 @view(
     "as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)",
     api=FUNCTION | METHOD | INPLACE,
-    traits=Trait.GAPS,
+    traits=Trait.GAPS | Trait.STORAGE,
 )
 def as_strided(self: Tensor, size: Shape, stride: Shape, storage_offset: int | None) -> Spec:
     check(

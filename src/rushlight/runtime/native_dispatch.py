@@ -330,6 +330,7 @@ def _table(op: OpDef, form: Form, inplace: bool = False) -> Table:
         is_view=op.kind is Kind.VIEW,
         places=op.device_position is not None,
         device=form.device,
+        reaches_storage=op.reaches_storage,
         view_slots=0 if slots is None else slots.__array_interface__["data"][0],
         itself=0,
         through=composite and entry is None,

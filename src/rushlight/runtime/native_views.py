@@ -27,8 +27,7 @@ from ..core import resolve
 from ..core.dispatch import Arguments
 from ..core.registry import Kind, OpDef
 from ..core.tensor import Tensor
-from ..core.traits import Trait
-from ..core.views import Geometry, geometry_of, run_view
+from ..core.views import Geometry, geometry_of, place_in_storage, run_view
 
 FIXES = {
     resolve.as_long: Fix.LONG,
@@ -92,12 +91,7 @@ class Table(np.ndarray):
 def has_slots(op: OpDef) -> bool:
     """Whether the geometry of its views may be known."""
     returns = op.schema.returns
-    return (
-        op.kind is Kind.VIEW
-        and not op.traits & Trait.GAPS
-        and len(returns) == 1
-        and returns[0].type.is_tensor
-    )
+    return op.kind is Kind.VIEW and len(returns) == 1 and returns[0].type.is_tensor
 
 
 def new_slots() -> np.ndarray:
@@ -112,18 +106,23 @@ def meet_view(op: OpDef, values: Arguments, table: Table) -> Any:
     if table.misses > MOST_MISSES:
         table[OpTable.offset_of("view_slots") // 8] = 0
     elif type(known) is Geometry and known.has_elements and len(known.shape) <= MOST_DIMS:
-        _fill(table, values, known)
+        _fill(op, table, values, known)
     return made
 
 
-def _fill(table: Table, values: Arguments, known: Geometry) -> None:
+def _fill(op: OpDef, table: Table, values: Arguments, known: Geometry) -> None:
     source: Tensor = values[0]
     array = source._array
-    assert array is not None
+    if array is None or not array.size:
+        return
     words = [id(array.dtype), array.ndim]
     for size, step in zip(array.shape, array.strides, strict=True):
         words += (size, step)
-    for value in (source._strides, *list(table.form.as_given(values))[1:]):
+    place: tuple[int, ...] = ()
+    if op.reaches_storage:
+        offset, size = place_in_storage(source)
+        place = offset * array.itemsize, size
+    for value in (source._strides, *list(table.form.as_given(values))[1:], *place):
         if type(value) is tuple:
             words += (len(value), *value)
         else:

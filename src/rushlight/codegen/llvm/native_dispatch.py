@@ -42,6 +42,7 @@ class OpTable(Struct):
     is_view: I64
     places: I64  # whether a mode may say where its result is to be
     device: I64  # which of the arguments that are given says so; -1: none does
+    reaches_storage: I64  # whether it is a view that may reach all memory of its source's storage
     view_slots: Ptr  # of a view whose geometry may be known: its slots; else null
     itself: Ptr  # the object that holds the table
     through: I64  # whether what it consists of is recorded, not itself

@@ -60,7 +60,7 @@ class ViewEmitter(RecordEmitter):
         self.require_object(storage, unheld)
         # from here to the copy of the slot no other thread runs, which could fill it anew
         signature = self.local(ir.ArrayType(self.i64, MOST_WORDS + 1))
-        count, mixed = self._sign(source, array, signature, release)
+        count, mixed = self._sign(source, array, storage, signature, release)
         number = self.and_(self.shift_right(mixed, HASH_SHIFT), SLOTS_OF_VIEWS - 1)
         place, other = self.local(self.pointer), b.append_basic_block("other")
         found = b.append_basic_block("found")
@@ -95,7 +95,7 @@ class ViewEmitter(RecordEmitter):
 
     # The signature.
 
-    def _sign(self, source: Any, array: Any, words: Any, release: Any) -> tuple[Any, Any]:
+    def _sign(self, source: Any, array: Any, storage: Any, words: Any, release: Any) -> tuple[Any, Any]:
         """Write the signature; how many words it has, and a mixture of them."""
         fields = PyArray.at(self, array)
         rank = self.builder.sext(fields.rank, self.i64)
@@ -124,7 +124,20 @@ class ViewEmitter(RecordEmitter):
         self._put_argument(strides, put, release)
         with self.loop(1, self.given) as i:
             self._put_argument(self.word(self.args, i, self.pointer), put, release)
+        with self.when(self.is_true(self.table.reaches_storage)):
+            self._put_place(array, storage, put, release)
         return self.load(count, self.i64), self.load(mixed, self.i64)
+
+    def _put_place(self, array: Any, storage: Any, put: Any, release: Any) -> None:
+        """How many bytes after the beginning of its storage a source begins, and how large that is."""
+        buffer = self.get(storage, "buffer")
+        self.require_object(buffer, release)
+        self.api("Py_DecRef", buffer)  # the storage holds it
+        self.require(self.is_same(self.type_of(buffer), self.object("ndarray")), release)
+        memory = PyArray.at(self, buffer)
+        ends = (self.builder.ptrtoint(fields.data, self.i64) for fields in (PyArray.at(self, array), memory))
+        put(self.sub(*ends))
+        put(self.word(memory.dims, 0))
 
     def _put_argument(self, value: Any, put: Any, release: Any) -> None:
         b = self.builder
