@@ -150,6 +150,16 @@ FACTORIES: list[Callable[[], Tensor]] = [
     lambda: rushlight.zeros(4, dtype=None, device=None),
     lambda: rushlight.zeros(4, 5, dtype=rushlight.float16),
     lambda: rushlight.zeros(rushlight.Size([2, 2]), device=rushlight.device("cpu")),
+    lambda: rushlight.ones(2, 3, 4, dtype=rushlight.int64, device=rushlight.device("cpu")),
+    lambda: rushlight.ones(2, 3, device=rushlight.device("meta")),
+    lambda: rushlight.zeros(2, -3, dtype=rushlight.float64),
+    lambda: rushlight.zeros(2, 2**70, dtype=rushlight.float64),
+    lambda: rushlight.zeros(2, 3.5, dtype=rushlight.float64),
+    lambda: rushlight.zeros(2, 3, size=[2]),
+    lambda: rushlight.ones(3).new_ones(2, 2, dtype=rushlight.int64),
+    lambda: rushlight.ones(3).expand(2, 3, implicit=False),
+    lambda: rushlight.zeros(dtype=rushlight.int64, size=(2, 2)),
+    lambda: rushlight.zeros((2, 3), (2, 3), dtype=rushlight.int64),
     lambda: rushlight.zeros(size=[2, 2], dtype=rushlight.float64),
     lambda: rushlight.zeros(2, 2, layout=rushlight.strided),
     lambda: rushlight.zeros([2, 2], layout=rushlight.sparse_coo),
@@ -212,13 +222,16 @@ def test_memory_of_factories_is_their_own() -> None:
     assert [t.sum().item() for t in made] == [0, 9, 18, 27]
     for _ in range(3):
         rushlight.empty(size, dtype=rushlight.float64)
-    before = sys.getrefcount(size), sys.getrefcount(cpu)
+    rushlight.zeros(1000, 3, device=cpu)
+    thousand = 1000
+    before = sys.getrefcount(size), sys.getrefcount(cpu), sys.getrefcount(thousand)
     for _ in range(100):
         rushlight.zeros(size, dtype=rushlight.float64, device=cpu)
+        rushlight.zeros(thousand, 3, device=cpu)
         rushlight.ones(9).view(size)
         with pytest.raises(RuntimeError):
             rushlight.ones(8).view(size)
-    assert (sys.getrefcount(size), sys.getrefcount(cpu)) == before
+    assert (sys.getrefcount(size), sys.getrefcount(cpu), sys.getrefcount(thousand)) == before
 
 
 def test_arguments_with_names_are_not_kept() -> None:
@@ -276,7 +289,7 @@ def test_which_of_them_are_native() -> None:
     for _ in range(3):
         x.expand(x.shape), x.view([4]), x.clone(memory_format=rushlight.contiguous_format)
         rushlight.cat([x, x], dim=0), rushlight.zeros([2], dtype=double, device=cpu)
-        rushlight.zeros([2], layout=rushlight.sparse_coo)
+        rushlight.zeros([2], layout=rushlight.sparse_coo), rushlight.zeros(2, 2, dtype=double)
     size, methods, functions = rushlight.Size, API.methods, API.functions[""]
     assert vars(methods["expand"])["_fast"][Tensor, size] is not False
     assert vars(methods["view"])["_fast"][Tensor, list] is not False
@@ -284,6 +297,7 @@ def test_which_of_them_are_native() -> None:
     assert vars(functions["cat"])["_named"][list, "dim", int] is not False
     named = vars(functions["zeros"])["_named"]
     assert named[list, "dtype", "device", rushlight.dtype, rushlight.device] is not False
+    assert named[int, int, "dtype", rushlight.dtype] is not False
     assert named[list, "layout", rushlight.layout] is False
 
 

@@ -122,8 +122,9 @@ def _kind(value: Any) -> str:
 # A call against all overloads of a name.
 
 # The operator; what follows the arguments that are given without a name; where, and how, arguments are made of
-# what is given; and where those go that are given by name.
-_Plan = tuple[OpDef, tuple[Any, ...], tuple[tuple[int, Callable[[Any], Any]], ...], tuple[int, ...]]
+# what is given; where those go that are given by name; and, of calls with names, how many come before ints that
+# are one list, or -1.
+_Plan = tuple[OpDef, tuple[Any, ...], tuple[tuple[int, Callable[[Any], Any]], ...], tuple[int, ...], int]
 
 
 def _fixed(values: Sequence[Any], fixes: Sequence[tuple[int, Callable[[Any], Any]]]) -> Any:
@@ -186,7 +187,8 @@ def install_native(learn: Callable[..., None], learn_named: Callable[..., None])
     """Have `learn` called with each kind of call: the packet, the types, the operator, how many arguments come
     before those that are one list, the arguments that follow, and how some are made of what is given;
     `learn_named` with those that give arguments by name: the packet, the types and names, how many have none,
-    the operator, the arguments that follow these, and how some are made and where those go that have a name."""
+    how many of these come before those that are one list, or -1, the operator, the arguments that follow these,
+    and how some are made and where those go that have a name."""
     global _calls_left
     _native["learn"], _native["learn_named"], _calls_left = learn, learn_named, 0
 
@@ -237,7 +239,7 @@ class Packet:
         types = tuple([type(a) for a in args])
         plan = self._plans.get(types)
         if plan is not None:
-            op, rest, fixes, _ = plan
+            op, rest, fixes, _, _ = plan
             if "learn" in _native and types not in self._fast:
                 _native["learn"](self, types, op, -1, rest, fixes)
             values = args + rest
@@ -264,10 +266,10 @@ class Packet:
         plan = self._plans.get(key)
         if plan is None:
             return self._resolve_and_call(args, kwargs)
-        op, rest, fixes, places = plan
+        op, rest, fixes, places, lead = plan
         if "learn" in _native and key not in self._named:
-            _native["learn_named"](self, key, len(args), op, rest, fixes, places)
-        values = [*args, *rest]
+            _native["learn_named"](self, key, len(args), lead, op, rest, fixes, places)
+        values = [*args, *rest] if lead < 0 else [*args[:lead], args[lead:], *rest]
         for place, value in zip(places, kwargs.values(), strict=True):
             values[place] = value
         fixed = _fixed(values, fixes)
@@ -335,8 +337,7 @@ class Packet:
         """Keep the decision if any call with the same argument types is bound to be resolved the same way."""
         lead = len(op.schema.positional) - 1  # before a list of ints that was given as several arguments
         packed = (
-            not kwargs
-            and 0 <= lead < len(args)
+            0 <= lead < len(args) - bool(kwargs)
             and all(type(a) is int for a in args[lead:])
             and values[lead] == args[lead:]
         )
@@ -355,11 +356,14 @@ class Packet:
         if kwargs:
             if not self.inplace:
                 # of what is given by name there is another value in each call
-                rest = tuple([None if i in places else v for i, v in enumerate(values)][len(args) :])
+                start = lead + 1 if packed else len(args)
+                rest = tuple([None if i in places else v for i, v in enumerate(values)][start:])
                 key = (*types, *kwargs, *[type(a) for a in kwargs.values()])
-                self._plans[key] = (op, rest, tuple(fixes), places)
+                if packed:
+                    fixes.append((lead, as_longs))
+                self._plans[key] = (op, rest, tuple(fixes), places, lead if packed else -1)
         elif not packed:
-            self._plans[types] = (op, values[len(args) :], tuple(fixes), ())
+            self._plans[types] = (op, values[len(args) :], tuple(fixes), (), -1)
         elif not self.inplace and op.result_names is None and not fixes:
             self._packing[types] = (op, lead, values[lead + 1 :])
 

@@ -227,26 +227,29 @@ def learn_named(
     packet: Packet,
     key: tuple[Any, ...],
     before: int,
+    lead: int,
     op: OpDef,
     rest: Arguments,
     fixes: Fixes,
     places: tuple[int, ...],
 ) -> None:
     """The same for a call whose first arguments, so many, have no name: it becomes one of all arguments."""
-    types = dict(enumerate(key[:before])) | dict(zip(places, key[before + len(places) :], strict=True))
+    first = key[:before] if lead < 0 else (*key[:lead], tuple)  # of the arguments of the operator
+    types = dict(enumerate(first)) | dict(zip(places, key[before + len(places) :], strict=True))
     count = len(op.schema.arguments)
     if "_named" not in packet.__dict__:
         packet._named = {}
-    whole = len(set(places)) == len(places) and before + len(rest) == count
+    whole = len(set(places)) == len(places) and len(first) + len(rest) == count
     if not whole or not _is_native(op, types, fixes) or not _is_placed_natively(op, types, rest):
         packet._named.setdefault(key, False)
         return
     table = _table(op, Form(count, _tensors(types.items()), -1, (), fixes, _device(op, types)))
-    usual = (*(None,) * before, *rest)
+    usual = (*(None,) * len(first), *rest)
     head = NamedTable.words(
         table=table.__array_interface__["data"][0],
         count=count,
         usual=id(usual),
+        lead=lead,
         place_table=NamedTable.word_count(),
     )
     named = np.array([*head, *places], np.int64).view(Table)

@@ -60,6 +60,7 @@ class NamedTable(Struct):
     table: Ptr  # the words of the `OpTable` for that
     count: I64  # how many arguments there are
     usual: Ptr  # a tuple of them, where none is given
+    lead: I64  # how many come before those without names that are one list; -1: none are
     place_table: I64  # where those go that are given by name
 
 
@@ -265,12 +266,20 @@ class DispatchEmitter(ComputeEmitter, ViewEmitter, CheckEmitter):
         words = self.stack_words(table.count)
         with self.loop(0, table.count) as i:
             self.put_word(self.api("PyTuple_GetItem", table.usual, i), self.word_address(words, i))
-        with self.loop(0, given) as i:
+        packed = self.compare(">=", table.lead, 0)
+        with self.loop(0, self.select(packed, table.lead, given)) as i:
             self.put_word(self.word(self.args, i), self.word_address(words, i))
+        listed = self.local(self.pointer)
+        self.store(self._taken(self.object("none")), listed)
+        with self.when(packed):
+            self.store(self.listed(table.lead, given, refused), listed)
+            self.put_word(self.load(listed, self.pointer), self.word_address(words, table.lead))
         with self.loop(0, more) as i:
             place = self.word(address, self.add(table.place_table, i))
             self.put_word(self.word(self.args, self.add(given, i)), self.word_address(words, place))
-        b.ret(self.call(run, [table.table, words]))
+        result = self.call(run, [table.table, words])
+        self.api("Py_DecRef", self.load(listed, self.pointer))
+        b.ret(result)
         b.position_at_end(refused)
         self.api("PyErr_Clear")
         b.ret(self.object("refused"))

@@ -170,19 +170,22 @@ class RecordEmitter(ObjectEmitter):
         with self.loop(0, single) as i:
             self.api("PyTuple_SetItem", values, i, self._argument(i, failed))
         with self.when(packed):
-            several = self.api("PyTuple_New", self.sub(self.given, lead))
-            self.require_object(several, failed)
-            with self.loop(lead, self.given) as i:
-                item = self.word(self.args, i, self.pointer)
-                self.api("Py_IncRef", item)
-                self.api("PyTuple_SetItem", several, self.sub(i, lead), item)
-            self.api("PyTuple_SetItem", values, lead, several)
+            self.api("PyTuple_SetItem", values, lead, self.listed(lead, self.given, failed))
         start = self.add(single, listed)
         with self.loop(0, more) as i:
             item = self.api("PyTuple_GetItem", rest, i)
             self.api("Py_IncRef", item)
             self.api("PyTuple_SetItem", values, self.add(start, i), item)
         return values
+
+    def listed(self, first: Any, end: Any, failed: Any) -> Any:
+        """A tuple of the arguments from one to another."""
+        several = self.api("PyTuple_New", self.sub(end, first))
+        self.require_object(several, failed)
+        with self.loop(first, end) as i:
+            item = self._taken(self.word(self.args, i, self.pointer))
+            self.api("PyTuple_SetItem", several, self.sub(i, first), item)
+        return several
 
     def _argument(self, i: Any, failed: Any) -> Any:
         """An argument made of what is given, to be taken over."""
