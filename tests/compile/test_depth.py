@@ -125,5 +125,6 @@ def test_a_layer_that_is_left_out_is_less_work(monkeypatch: pytest.MonkeyPatch) 
 
 
 def _compiling(layers: int) -> int:
-    step, x = rl.compile(_step(layers), options={"use_cache": False}), rl.ones(8, WIDTH)
-    return _calls(lambda: step(x))
+    """Of two compilations, since what is remembered of arithmetic may be forgotten in the middle of one."""
+    steps, x = [rl.compile(_step(layers), options={"use_cache": False}) for _ in range(2)], rl.ones(8, WIDTH)
+    return min(_calls(lambda step=step: step(x)) for step in steps)  # type: ignore[misc]

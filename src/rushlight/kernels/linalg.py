@@ -12,7 +12,7 @@ from ..core.errors import LinAlgError
 from ..core.lazy import LazyModule
 from ..core.registry import kernel, operator
 from ..core.shapes import Spec
-from .blas_threads import in_one_thread
+from .linalg_threads import in_one_thread
 
 lapack = LazyModule("scipy.linalg.lapack")
 scipy_linalg = LazyModule("scipy.linalg")

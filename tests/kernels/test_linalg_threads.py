@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.kernels import blas_threads
-from rushlight.kernels.blas_threads import SMALL, in_one_thread
+from rushlight.kernels import linalg_threads
+from rushlight.kernels.linalg_threads import SMALL, in_one_thread
 
 
 @pytest.fixture
 def libraries() -> Iterator[list[Any]]:
     rl.linalg.solve_triangular(rl.eye(3), rl.ones(3, 2), upper=True)  # which loads them
     rl.linalg.inv(rl.eye(3))
-    found = list(itertools.chain.from_iterable(blas_threads._found.values()))
+    found = list(itertools.chain.from_iterable(linalg_threads._found.values()))
     if not found:
         pytest.skip("the BLAS is no OpenBLAS")
     before = [get() for get, _ in found]
