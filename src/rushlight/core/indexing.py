@@ -22,8 +22,9 @@ from .dispatch import AMBIENT, run_name
 from .dtypes import DTYPES, Category, DType
 from .errors import check, fail
 from .modes import MODES
-from .mutation import assign, check_target
+from .mutation import assign, check_target, write_plainly
 from .overlap import check_no_overlap
+from .plain_writes import is_plain_write
 from .registry import REGISTRY
 from .symbols import is_size
 from .tensor import AUTOGRAD, TRACED, Tensor
@@ -95,16 +96,24 @@ def _without_leading_ones(value: Tensor) -> Tensor:
 
 
 def _put(target: Tensor, indices: tuple[Tensor | None, ...], value: Tensor) -> None:
-    mask = _lone_mask(target, indices)
-    if mask is not None and value.numel() == 1:
+    mask = _lone_mask(target, indices) if value.numel() == 1 else None
+    if mask is not None:
+        number = run_name("view", value, ()) if value.ndim else value
+        if is_plain_write(REGISTRY["masked_fill.Tensor"], (target, mask, number)):
+            write_plainly(REGISTRY["masked_fill.Tensor"], (target, mask, number))
+            return
         check_no_overlap(target, mask)
-        target.masked_fill_(mask, run_name("view", value, ()))
+        target.masked_fill_(mask, number)
+        return
+    args = target, indices, value, False
+    if is_plain_write(REGISTRY["index_put"], args):
+        write_plainly(REGISTRY["index_put"], args)
         return
     for other in (*indices, value):
         if other is not None:
             check_no_overlap(target, other)
     check_target(target, "index_put_", REGISTRY["index_put"].api)
-    assign(target, run_name("index_put", target, indices, value, False))
+    assign(target, run_name("index_put", *args))
 
 
 def _lone_mask(target: Tensor, indices: tuple[Tensor | None, ...]) -> Tensor | None:
@@ -118,6 +127,8 @@ def _lone_mask(target: Tensor, indices: tuple[Tensor | None, ...]) -> Tensor | N
         or mask.shape != target.shape[first : first + mask.ndim]
     ):
         return None
+    if first + mask.ndim == target.ndim:
+        return mask
     return mask.reshape((*mask.shape, *(1,) * (target.ndim - first - mask.ndim)))
 
 
@@ -160,6 +171,8 @@ def apply_basic(self: Tensor, index: Any) -> tuple[Tensor, tuple[Tensor | None, 
     """The view that the basic parts of `index` select, and the advanced indices into that view."""
     if type(index) is int:
         return _select(self, 0, index), ()
+    if isinstance(index, Tensor) and _is_whole(self, index):
+        return self, (index,)
     items = _as_tuple(index)
     used = sum(_dims_used(item) for item in items)
     check(used <= self.ndim, f"too many indices for tensor of dimension {self.ndim}", IndexError)
@@ -186,6 +199,16 @@ def apply_basic(self: Tensor, index: Any) -> tuple[Tensor, tuple[Tensor | None, 
             dim += item.ndim if item.dtype.name in _MASKS else 1
             covered = dim
     return result, tuple(advanced)
+
+
+def _is_whole(self: Tensor, index: Tensor) -> bool:
+    """Whether an index, both with data, is an advanced one of `self` as it is."""
+    array, indexed = index._array, self._array
+    if array is None or indexed is None or not array.ndim:
+        return False
+    name = index.dtype.name
+    used = array.ndim if name == "bool" else 1
+    return name in ("int64", "int32", "bool") and used <= indexed.ndim
 
 
 def _as_tuple(index: Any) -> tuple[Any, ...]:

@@ -27,7 +27,8 @@ from .overlap import (
     check_no_partial_overlap,
     has_internal_overlap,
 )
-from .pointwise import run_in_place
+from .plain_writes import are_written_plainly, fits_plainly, is_plain_write
+from .pointwise import copy_in_place, run_in_place
 from .promotion import Promotion
 from .quantized import write_quantized
 from .quiet import quietly
@@ -155,6 +156,8 @@ def call_inplace(op: OpDef, args: Arguments) -> Tensor:
         and run_in_place(op, args)
     ):
         return args[0]
+    if is_plain_write(op, args):
+        return write_plainly(op, args)
     if dispatch_inplace is not None and is_dispatched(op, args):
         several = op.list_positions and op.list_positions[0] == 0
         if several and not any(tensor.requires_grad for tensor in tensors_in(op, args)):
@@ -182,7 +185,22 @@ def call_inplace(op: OpDef, args: Arguments) -> Tensor:
                 check_no_overlap(target, other)
         elif other.ndim or other is not _value(op, args):
             check_no_partial_overlap(target, other)
-    result = call(op, _with_kept_values(op, args))
+    return _take(op, target, call(op, _with_kept_values(op, args)))
+
+
+def write_plainly(op: OpDef, args: Arguments) -> Tensor:
+    """`call_inplace` where `is_plain_write`: what would be looked at before is known."""
+    target: Tensor = args[0]
+    result = call(op, args)
+    fits = result._array is not None and result.shape == target.shape
+    if fits and copy_in_place(target, result):
+        return target
+    return _take(op, target, result)
+
+
+def _take(op: OpDef, target: Tensor, result: Any) -> Tensor:
+    """Write the (first) result of `op` to `target`, if it can be."""
+    name = f"{op.public_name}_"
     if isinstance(result, tuple):
         result = result[0]
     if target.dtype is not result.dtype and op.api & Api.EXACT:
@@ -242,9 +260,9 @@ def _call_list_inplace(op: OpDef, args: Arguments) -> Any:
         for number in range(len(targets)):
             _call_list_inplace(op, _of_number(op, args, number))
         return list(targets)
-    if _are_written_plainly(targets):
+    if are_written_plainly(targets):
         results = call(op, args)
-        if all(_fits_plainly(*pair) for pair in zip(targets, results, strict=True)):
+        if all(fits_plainly(*pair) for pair in zip(targets, results, strict=True)):
             for target, result in zip(targets, results, strict=True):
                 np.copyto(target._array, result._array)
                 target.version_counter.value += 1
@@ -302,32 +320,6 @@ def _of_number(op: OpDef, args: Arguments, number: int) -> Arguments:
         return value[part] if name == "scalars" and isinstance(value, Tensor) else value
 
     return tuple([own(at, value) for at, value in enumerate(args)])
-
-
-def _are_written_plainly(targets: Any) -> bool:
-    """Whether nobody asks about writes to these tensors, each of which owns its memory."""
-    if AMBIENT.keys or MODES.grad or MODES.dual_levels:
-        return False
-    for target in targets:
-        array = target._array
-        if (
-            array is None
-            or target._keys & ~AUTOGRAD
-            or target._inference
-            or target._base is not None
-            or not array.flags.carray
-        ):
-            return False
-    return True
-
-
-def _fits_plainly(target: Tensor, result: Tensor) -> bool:
-    return (
-        not result._keys & ~AUTOGRAD
-        and result.dtype is target.dtype
-        and result._array is not None
-        and result._array.shape == target._array.shape  # type: ignore[union-attr]
-    )
 
 
 def _with_kept_values(op: OpDef, args: Arguments) -> Arguments:
@@ -492,9 +484,3 @@ def _write_sparse(target: Tensor, result: Tensor) -> None:
         write(target._parts.values, parts.values)
     else:
         target._parts = parts
-
-
-# Overlap.
-
-
-# Resizing.

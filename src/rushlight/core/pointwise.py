@@ -194,12 +194,12 @@ def run_in_place(op: OpDef, args: Arguments) -> bool:
         return False
     if target._base is not None or op.operands[0] != 0 or not array.flags.carray:
         return False
-    plan = plan_for(op, args, operands)
-    if plan.ufunc is None or plan.result_dtype is not target.dtype or plan.casts[0]:
-        return False
     for i in op.settings:
         if args[i] is not op.defaults[i]:
             return False
+    plan = plan_for(op, args, operands)
+    if plan.ufunc is None or plan.result_dtype is not target.dtype or plan.casts[0]:
+        return False
     if op.check is not None and not plan.checked:
         op.check(args)
     values = [_value(o, cast) for o, cast in zip(operands, plan.casts, strict=True)]

@@ -275,6 +275,8 @@ class Packet:
         fixed = _fixed(values, fixes)
         if fixed is None:
             return self._resolve_and_call(args, kwargs)
+        if self.inplace:
+            return _written(op, fixed, args)
         result = call(op, fixed)
         return result if op.result_names is None else named_result(op, result)
 
@@ -354,14 +356,13 @@ class Packet:
                 fixes.append((i, fix))
         types = tuple([type(a) for a in args])
         if kwargs:
-            if not self.inplace:
-                # of what is given by name there is another value in each call
-                start = lead + 1 if packed else len(args)
-                rest = tuple([None if i in places else v for i, v in enumerate(values)][start:])
-                key = (*types, *kwargs, *[type(a) for a in kwargs.values()])
-                if packed:
-                    fixes.append((lead, as_longs))
-                self._plans[key] = (op, rest, tuple(fixes), places, lead if packed else -1)
+            # of what is given by name there is another value in each call
+            start = lead + 1 if packed else len(args)
+            rest = tuple([None if i in places else v for i, v in enumerate(values)][start:])
+            key = (*types, *kwargs, *[type(a) for a in kwargs.values()])
+            if packed:
+                fixes.append((lead, as_longs))
+            self._plans[key] = (op, rest, tuple(fixes), places, lead if packed else -1)
         elif not packed:
             self._plans[types] = (op, values[len(args) :], tuple(fixes), (), -1)
         elif not self.inplace and op.result_names is None and not fixes:

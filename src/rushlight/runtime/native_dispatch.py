@@ -240,7 +240,8 @@ def learn_named(
     if "_named" not in packet.__dict__:
         packet._named = {}
     whole = len(set(places)) == len(places) and len(first) + len(rest) == count
-    if not whole or not _is_native(op, types, fixes) or not _is_placed_natively(op, types, rest):
+    native = _is_native(op, types, fixes) and _is_placed_natively(op, types, rest)
+    if packet.inplace or not whole or not native:
         packet._named.setdefault(key, False)
         return
     table = _table(op, Form(count, _tensors(types.items()), -1, (), fixes, _device(op, types)))
