@@ -234,6 +234,18 @@ def test_memory_of_factories_is_their_own() -> None:
     assert (sys.getrefcount(size), sys.getrefcount(cpu), sys.getrefcount(thousand)) == before
 
 
+def test_calls_in_place_with_names() -> None:
+    """They are not taken for those of the functional form, which are native."""
+    x, y = rushlight.zeros(3), rushlight.ones(3)
+    for alpha in (1.0, 2.0, 0.5, 4.0):
+        before = x[0].item(), x._version
+        assert x.add_(y, alpha=alpha) is x
+        assert (x[0].item(), x._version) == (before[0] + alpha, before[1] + 1)
+    for _ in range(3):
+        assert x.clamp_(min=0.0, max=2.0) is x
+        assert x.tolist() == [2.0, 2.0, 2.0]
+
+
 def test_arguments_with_names_are_not_kept() -> None:
     packet = API.methods["sum"]
     x = rushlight.ones(2, 3)
