@@ -16,12 +16,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rushlight.cli.deaths import Deaths
+from rushlight.cli import supervisor
 from rushlight.cli.main import UsageError
 from rushlight.comm.mpi import INSTALL, is_installed
 
-# Of hydra, MPICH's mpiexec, about the process whose end was the first.
-_PID = re.compile(r"^=\s+PID (\d+) RUNNING AT", re.M)
+# Of hydra, MPICH's mpiexec, about one of the processes that have ended.
 _STATUS = re.compile(r"^=\s+EXIT CODE: (\d+)", re.M)
 
 
@@ -55,14 +54,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"can't open file {options.program!r}: there is no such file")
     if not is_installed():
         raise UsageError(f"mpi4py is not installed: {INSTALL}")
-    command = [
-        *_mpiexec(options.mpiexec),
-        "-n",
-        str(options.nproc),
-        sys.executable,
-        "-m",
-        "rushlight.cli.rank",
-    ]
+    command = [*_mpiexec(options.mpiexec), "-n", str(options.nproc), sys.executable, supervisor.__file__]
     command += ["--torch"] * options.torch + ["-m"] * options.module + [options.program, *options.arguments]
     for attempt in range(options.restarts + 1):
         status, why = _run_once(command, options.nproc, attempt)
@@ -103,8 +95,6 @@ def _run_once(command: list[str], size: int, attempt: int) -> tuple[int, str]:
     with tempfile.TemporaryDirectory(prefix="rushlight-launch-") as reports:
         environment = _environment(size, attempt, reports)
         pipe = subprocess.PIPE
-        deaths = Deaths(Path(reports), size)
-        deaths.start()
         process = subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe)
         said: list[bytes] = []
         pairs = ((process.stdout, sys.stdout), (process.stderr, sys.stderr))
@@ -117,19 +107,17 @@ def _run_once(command: list[str], size: int, attempt: int) -> tuple[int, str]:
             process.send_signal(signal.SIGINT)
             _end(process)
             raise
-        finally:
-            deaths.stop()
         for echo in echoes:
             echo.join(5)
         if status == 0:
             return 0, ""
         heard = b"".join(said).decode(errors="replace")
-        raised = sorted(Path(reports).glob("*.error"))
+        raised = sorted(Path(reports).glob("*.error"), key=lambda path: path.stat().st_mtime_ns)
         if (
             raised and (text := raised[0].read_text()) not in heard
         ):  # mpiexec has ended before it passed it on
             sys.stderr.write(text)
-        return abs(status), _why(status, heard, raised, reports, deaths)
+        return abs(status), _why(status, heard, raised, Path(reports))
 
 
 def _waited(process: subprocess.Popen[bytes]) -> int:
@@ -159,23 +147,19 @@ def _echo(stream: Any, to: Any, said: list[bytes]) -> None:
         del said[:-200]
 
 
-def _why(status: int, said: str, raised: list[Path], reports: str, deaths: Deaths) -> str:
+def _why(status: int, said: str, raised: list[Path], reports: Path) -> str:
     """Which rank ended the job, and how."""
     if raised:
         last = raised[0].read_text().rstrip().splitlines()[-1]
         return f"rank {raised[0].stem} failed: {last}"
-    pid, code, first = _PID.search(said), _STATUS.search(said), deaths.first()
-    if pid is not None or first is not None:
-        ranks = {path.read_text(): path.stem for path in Path(reports).glob("*.pid")}
-        who = f"rank {first}"
-        if first is None and pid is not None:
-            who = f"rank {ranks[pid[1]]}" if pid[1] in ranks else f"a process (pid {pid[1]})"
-        number = int(code[1]) if code else status
-        if first is not None:
-            number = deaths.signals.get(first) or number
-        name = _signal(number)
-        return f"{who} was killed by {name}" if name else f"{who} ended with exit status {number}"
-    return f"the job ended with exit status {status}"
+    first, code = supervisor.first_failed(reports), _STATUS.search(said)
+    who, number = "the job", int(code[1]) if code else status
+    if first is not None:
+        process, number = first
+        ranks = {path.read_text(): path.stem for path in reports.glob("*.pid")}
+        who = f"rank {ranks[str(process)]}" if str(process) in ranks else f"a process (pid {process})"
+    name = _signal(abs(number))
+    return f"{who} was killed by {name}" if name else f"{who} ended with exit status {number}"
 
 
 def _signal(number: int) -> str | None:

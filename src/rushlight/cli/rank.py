@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from rushlight.cli.deaths import be_watched
 from rushlight.comm import mpi
 from rushlight.programs.start import run_module, run_script
 
@@ -25,7 +24,7 @@ def main(arguments: list[str]) -> int:
     named = os.environ.get("RUSHLIGHT_LAUNCH_REPORTS")
     reports = Path(named) if named and Path(named).is_dir() else None  # on the machine of the launcher
     if reports is not None:
-        be_watched(reports, rank)
+        (reports / f"{rank}.pid").write_text(str(os.getpid()))
         mpi.report_to(str(reports / f"{rank}.error"))
     start: Callable[[str, list[str]], int] = run_script
     while arguments and arguments[0] in ("--torch", "-m"):
@@ -47,10 +46,4 @@ def main(arguments: list[str]) -> int:
         status = error.code if isinstance(error.code, int) else int(error.code is not None)
     if status:
         mpi.abort(f"the program ended with exit status {status}", status)
-    if reports is not None:
-        (reports / f"{rank}.done").touch()
     return status
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
