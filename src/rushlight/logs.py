@@ -22,9 +22,16 @@ Without it the topics are ordinary loggers, `rushlight.graph` and so on, that sa
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
+from typing import TYPE_CHECKING
+
+from .core.lazy import LazyModule
+
+if TYPE_CHECKING:
+    import logging
+else:
+    logging = LazyModule("logging")
 
 TOPICS = (
     "graph",

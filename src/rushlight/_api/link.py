@@ -4,28 +4,17 @@ signatures.
 Importing this module imports every floor, freezes the registry and attaches the operator methods to Tensor.
 """
 
-# ruff: noqa: E402  collection of garbage is off while the floors are imported
-import gc
 import os
 
-_collects = gc.isenabled()
-gc.disable()
-try:
-    # isort: off  the floors, from the ground up
-    from .. import (
-        decompositions,  # noqa: F401
-        derivatives,  # noqa: F401
-        kernels,  # noqa: F401
-        ops,  # noqa: F401
-    )
+# isort: off  the floors, from the ground up
+from .. import (
+    decompositions,  # noqa: F401
+    derivatives,  # noqa: F401
+    kernels,  # noqa: F401
+    ops,  # noqa: F401
+)
 
-    # isort: on
-finally:
-    if _collects:
-        if not gc.get_freeze_count():
-            gc.freeze()  # what was made here stays: all of it is old at once, without looking for garbage
-            gc.unfreeze()
-        gc.enable()
+# isort: on
 from ..core import objects, python_dispatch  # noqa: F401
 from ..core.api import attach_methods, build
 from ..core.aten import load_with

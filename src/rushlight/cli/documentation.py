@@ -20,7 +20,7 @@ import numpy as np
 
 import rushlight
 from rushlight._api.link import API
-from rushlight.core.documentation import FOLDER, Section, key_of, read_sections
+from rushlight.core.documentation import Section, folder, key_of, read_sections
 
 DERIVED = "inplace.txt"
 
@@ -77,7 +77,7 @@ def refresh(path: Path) -> list[str]:
 def derive() -> list[str]:
     """Write the sections of in-place forms that follow from others; returns the names that need one by hand."""
     known: dict[str, Section] = {}
-    for path in FOLDER.glob("*.txt"):
+    for path in folder().glob("*.txt"):
         if path.name != DERIVED:
             known.update(read_sections(path.read_text(encoding="utf-8")))
     written, missing = [], []
@@ -96,13 +96,13 @@ def derive() -> list[str]:
             missing.append(key)
         else:
             written.append(f"## {key}\n{section.text}\n{example}\n")
-    (FOLDER / DERIVED).write_text("\n".join(written), encoding="utf-8")
+    (folder() / DERIVED).write_text("\n".join(written), encoding="utf-8")
     return missing
 
 
 if __name__ == "__main__":
     for line in [
-        line for path in sorted(FOLDER.glob("*.txt")) if path.name != DERIVED for line in refresh(path)
+        line for path in sorted(folder().glob("*.txt")) if path.name != DERIVED for line in refresh(path)
     ]:
         print(line)
     print("to be written by hand:", " ".join(derive()))

@@ -10,15 +10,14 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from .registry import INPLACE, INPLACE_METHOD, METHOD, OUT, OpDef
 
 if TYPE_CHECKING:
-    from .resolve import Packet
+    from pathlib import Path
 
-FOLDER = Path(__file__).parents[1] / "documentation"
+    from .resolve import Packet
 
 
 class Section(NamedTuple):
@@ -26,6 +25,13 @@ class Section(NamedTuple):
 
     text: str
     example: str  # of a Python session, with >>> and what is printed
+
+
+def folder() -> Path:
+    """Where the texts are."""
+    from pathlib import Path
+
+    return Path(__file__).parents[1] / "documentation"
 
 
 def read_sections(text: str) -> dict[str, Section]:
@@ -42,7 +48,7 @@ def read_sections(text: str) -> dict[str, Section]:
 def sections() -> dict[str, Section]:
     """Everything that is written, by public name: `sin`, `special.erfcx`, `Tensor.view`."""
     found: dict[str, Section] = {}
-    for path in sorted(FOLDER.glob("*.txt")):
+    for path in sorted(folder().glob("*.txt")):
         found.update(read_sections(path.read_text(encoding="utf-8")))
     return found
 

@@ -39,11 +39,15 @@ def keep_freed_memory() -> bool:
 
 @contextlib.contextmanager
 def collector_paused() -> Iterator[None]:
-    """Without Python's cyclic garbage collector: for work that makes many objects, all of which stay."""
+    """Without Python's cyclic garbage collector: for work that makes many objects, all of which stay. They are
+    old at once, so that the next collection does not look for garbage among them."""
     collecting = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if collecting:
+            if not gc.get_freeze_count():  # nobody else has frozen what unfreeze would let go
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()

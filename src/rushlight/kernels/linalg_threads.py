@@ -14,10 +14,12 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SMALL = 256  # rows and columns up to which one thread is as quick
 
@@ -32,6 +34,8 @@ _Library = tuple[Callable[[], int], Callable[[int], None]]  # says how many thre
 
 def _look_for(module: str) -> list[_Library]:
     """The libraries that come with the package of a module."""
+    from pathlib import Path
+
     package = module.partition(".")[0]
     home = Path(sys.modules[package].__path__[0])
     places = (home.parent / f"{package}.libs", home / ".dylibs")  # of wheels

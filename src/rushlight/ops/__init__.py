@@ -4,8 +4,7 @@ Importing the package fills the registry. Its attributes are also the namespaces
 `torch.ops`: `ops.aten.add.Tensor`, `ops.mylib.myop`.
 """
 
-from os import PathLike
-from pathlib import Path
+import os
 from typing import Any, NoReturn
 
 from ..core.aten import NOT_LOADED, OpNamespace, namespace
@@ -51,14 +50,14 @@ from . import (  # noqa: F401
 )
 
 
-def load_library(path: str | PathLike[str]) -> NoReturn:
+def load_library(path: str | os.PathLike[str]) -> NoReturn:
     """Raises OSError: operators in C++ for PyTorch cannot be loaded. Packages that go on without them do so.
 
     >>> rl.ops.load_library("package/_C.so")
     Traceback (most recent call last):
     OSError: package/_C.so: operators in C++ cannot be loaded; torch.library defines operators in Python
     """
-    NOT_LOADED.add(Path(path).parent.name)
+    NOT_LOADED.add(os.path.basename(os.path.dirname(path)))
     raise OSError(f"{path}: operators in C++ cannot be loaded; torch.library defines operators in Python")
 
 
