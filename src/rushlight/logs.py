@@ -22,16 +22,13 @@ Without it the topics are ordinary loggers, `rushlight.graph` and so on, that sa
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from typing import TYPE_CHECKING
 
-from .core.lazy import LazyModule
-
 if TYPE_CHECKING:
     import logging
-else:
-    logging = LazyModule("logging")
 
 TOPICS = (
     "graph",
@@ -50,19 +47,28 @@ TOPICS = (
 )
 
 _active: set[str] = set()
+_INFO = 20  # logging.INFO
 
 
+@functools.cache
 def logger(topic: str) -> logging.Logger:
+    import logging  # when somebody listens, or looks whether somebody does: not at start-up
+
     return logging.getLogger(f"rushlight.{topic}")
 
 
 def wanted(topic: str) -> bool:
     """Whether anybody listens, so that a long text is worth making."""
-    return topic in _active or (logger(topic).isEnabledFor(logging.INFO) and bool(logger(topic).handlers))
+    if topic in _active:
+        return True
+    log = logger(topic)
+    return bool(log.handlers) and log.isEnabledFor(_INFO)
 
 
 def set_logs(*topics: str) -> None:
     """Print these topics, and no others, to standard error."""
+    import logging
+
     chosen = set(TOPICS) if "all" in topics else set(topics)
     unknown = chosen - set(TOPICS)
     if unknown:

@@ -370,6 +370,13 @@ def numpys_global_random_numbers() -> Place:
     return Place(lambda: float(np.random.rand()), lambda value: None)
 
 
+def a_kept_normal_number() -> Place:
+    """NumPy draws two at a time and keeps the second, which changes no word of the generator when it is read."""
+    np.random.seed(0)
+    np.random.standard_normal()
+    return Place(lambda: float(np.random.standard_normal()), lambda value: None)
+
+
 PLACES = [
     a_global,
     a_cell,
@@ -409,4 +416,5 @@ PLACES = [
     pythons_random_numbers,
     numpys_random_numbers,
     numpys_global_random_numbers,
+    a_kept_normal_number,
 ]

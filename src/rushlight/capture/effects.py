@@ -117,12 +117,12 @@ def _items(container: Any) -> dict[Any, Any]:
 
 
 def stores_of(
-    capture: Capture, environment: Environment, contents: Contents, returned: Any
+    capture: Capture, changed: list[tuple[Place, Any]], contents: Contents, returned: Any
 ) -> list[tuple[StoredValue, Any]]:
-    """What the program, which returned `returned`, stored and where."""
+    """What the program, which returned `returned` and has `changed` its environment, stored and where."""
     stores = list(contents.stores())
     counted = {(id(container), key) for container, key, _, _ in capture.numbers.counters}
-    for (container, key, old, name), new in environment.changed():
+    for (container, key, old, name), new in changed:
         if (id(container), key) in counted:
             continue
         if type(container) is Length:
@@ -207,11 +207,11 @@ def undo(environment: Environment) -> None:
 
 
 class Changes:
-    """What the program has changed so far in the places of its environment."""
+    """What the program has `changed` so far in the places of its environment."""
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: Environment, changed: list[tuple[Place, Any]]) -> None:
         self.environment = environment
-        self.places = {(id(place[0]), place[1]): (place, new) for place, new in environment.changed()}
+        self.places = {(id(place[0]), place[1]): (place, new) for place, new in changed}
         self.contents = [
             (place[0].of, _contents(place[0].of), place[3])
             for place in environment.places

@@ -244,8 +244,10 @@ class State:
         if isinstance(of, np.random.Generator):
             return repr(of.bit_generator.state)
         if isinstance(of, np.random.RandomState):
-            held = of.get_state(legacy=False)["state"]
-            return Snapshot((held["key"].tobytes(), held["pos"]) if "pos" in held else repr(held))
+            state = of.get_state(legacy=False)
+            held, next_normal = state["state"], (state["has_gauss"], state["gauss"])
+            words = (held["key"].tobytes(), held["pos"]) if "pos" in held else (repr(held),)
+            return Snapshot((*words, *next_normal))
         if isinstance(of, random.Random):
             return _generator_state(of)
         return Snapshot(list(of.items()))

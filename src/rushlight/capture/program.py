@@ -151,16 +151,17 @@ def _summary(capture: Capture, environment: Environment, contents: Contents, ret
             given = environment.settable.intersection(own_attributes(leaf))
             if given:
                 raise StateError(f"it returns a tensor to which it has given an attribute, {min(given)}")
-    stores = stores_of(capture, environment, contents, returned)
-    forward = Changes(environment)
+    changed = list(environment.changed())
+    stores = stores_of(capture, changed, contents, returned)
+    forward = Changes(environment, changed)
     try:
         call = Summary(capture).summarize(returned, stores)
     except CaptureError:
         forward.undo_later()
         raise
-    changed = forward.undo_later()
-    if changed is not None:  # by functions of the user's that ran when the gradients were captured
-        raise StateError(f"it changes {changed} when its results are differentiated")
+    name = forward.undo_later()
+    if name is not None:  # by functions of the user's that ran when the gradients were captured
+        raise StateError(f"it changes {name} when its results are differentiated")
     return call
 
 

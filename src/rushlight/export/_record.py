@@ -135,7 +135,7 @@ class Recorder:
     def _summary(
         self, capture: Capture, environment: Environment, contents: Contents, returned: Any
     ) -> Recorded:
-        if stores_of(capture, environment, contents, returned):
+        if stores_of(capture, list(environment.changed()), contents, returned):
             raise CaptureError(
                 "it changes an attribute, or a container, of its surroundings", "", Problem.STATE
             )
