@@ -33,6 +33,11 @@ def test_data_parallel(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", BOTH)
+def test_names_beside_collectives(size: int) -> None:
+    ranks.run_all("names_program", size, timeout=600)
+
+
+@pytest.mark.parametrize("size", BOTH)
 def test_fully_shard(size: int) -> None:
     ranks.run_all("fsdp_program", size, timeout=600)
 

@@ -1,0 +1,1 @@
+"""Checkpointing of the modules of a model."""
