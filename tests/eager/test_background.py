@@ -164,13 +164,41 @@ def test_a_fork_begins_what_takes_long_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_waits_for_work_that_logs(tmp_path: Path) -> None:
+    """Each waited for the other: logging holds its lock from before a fork, and was imported after the hooks of
+    this library had been registered, which were called behind its own."""
+    program = """
+    import logging
+    from rushlight import logs
+    begun = []
+    def telling():
+        begun.append(time.monotonic())
+        while time.monotonic() < begun[0] + 0.1:
+            logging.getLogger(f"other.{time.monotonic()}").debug("something")
+            logs.logger.cache_clear()
+            logs.wanted("passes")
+    worker.submit(telling)
+    while not begun:
+        time.sleep(0.001)
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert worker.wait(200)
+    print("both")
+    """
+    done = run(textwrap.dedent(program), tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "both\n", "")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_fork_waits_for_work_that_submits_more(tmp_path: Path) -> None:
     """Each waited for the other: the fork held the queue while it waited for the end of the work."""
     program = """
-    finish, begun = time.monotonic() + 0.1, []
+    begun = []
     def submitting():
-        begun.append(1)
-        while time.monotonic() < finish:
+        begun.append(time.monotonic())
+        while time.monotonic() < begun[0] + 0.1:
             worker.submit(int)
     worker.submit(submitting)
     while not begun:

@@ -10,6 +10,7 @@ when its libraries are taken down. Neither waits long: the job is given up, and 
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import queue
 import sys
@@ -42,6 +43,7 @@ def submit(job: Job) -> None:
             return
         _jobs.put(job)
         if _thread is None:
+            _watch_forks()
             _thread = threading.Thread(target=_work, args=(_jobs,), name="rushlight-kernels", daemon=True)
             _thread.start()
 
@@ -125,8 +127,16 @@ def _after_fork_in_child() -> None:
     _after_fork_in_parent()
 
 
+@functools.cache
+def _watch_forks() -> None:
+    """Before a fork, hooks are called from the last one that was registered to the first: logging, which holds
+    its lock from its own hook on, has to come after the wait for a job, which may log."""
+    import logging  # noqa: F401
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(
+            before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child
+        )
+
+
 atexit.register(_stop)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child
-    )
