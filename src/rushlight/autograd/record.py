@@ -30,9 +30,8 @@ def autograd_layer(op: OpDef, args: Arguments, keys: int, trace: Any = None) -> 
         entry = None
     if entry is None:
         if op.kind is Kind.COMPOSITE or op.sparse is not None:
-            if trace is not None and op.kind is not Kind.COMPOSITE:
-                trace.refuse(f"{op.name} makes or takes a sparse tensor")
-            result = execute(op, args, keys)
+            seen = trace is not None and op.kind is not Kind.COMPOSITE  # which refuses sparse tensors
+            result = trace.process(op, args) if seen else execute(op, args, keys)
             return mark_inference(op, args, result) if modes.inference else result
         entry = _missing.get(op)
         if entry is None:
