@@ -62,6 +62,11 @@ def autocast_key() -> DType | None:
     return AUTOCAST_STATE.dtypes["cpu"] if AMBIENT.keys & AUTOCAST else None
 
 
+def is_any_enabled() -> bool:
+    """Whether autocast is on, for whichever device."""
+    return any(AUTOCAST_STATE.enabled.values())
+
+
 class autocast_off:
     """A region in which no operator is cast; the state that the user sees stays as it is."""
 
@@ -94,6 +99,16 @@ def run_autocast(op: OpDef, args: Arguments) -> Any:
         if dtype is not None:
             args = tuple([_cast(value, dtype) for value in args])
         return call(op, args)
+
+
+def lowered(value: Any) -> Any:
+    """A tensor, or a tuple of them, cast as operators of the policy LOWER have theirs cast."""
+    return _cast(value, AUTOCAST_STATE.dtypes["cpu"])
+
+
+def in_single(value: Any) -> Any:
+    """A tensor cast as operators of the policy FLOAT32 have theirs cast."""
+    return _cast(value, FLOAT32)
 
 
 def _cast(value: Any, dtype: DType) -> Any:

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from ..core.autocast import FLOAT32, NARROW, autocast_off, lowered
 from ..core.dispatch import AMBIENT, run_name
 from ..core.errors import check
 from ..core.modes import MODES
 from ..core.registry import FUNCTION, composite
-from ..core.tensor import AUTOGRAD, Tensor
+from ..core.tensor import AUTOCAST, AUTOGRAD, Tensor
 
 State = tuple[Tensor, ...]
 Cell = Callable[[Tensor, State, "Parameters"], State]
@@ -376,8 +377,18 @@ def lstm_input(
     batch_first: bool,
 ) -> Any:
     check(len(hx) == 2, "lstm expects two hidden states")
-    options = Options(params, has_biases, num_layers, dropout, train, bidirectional)
-    return run_batch(lstm_of, input, hx, options, batch_first)
+    settings = (has_biases, num_layers, dropout, train, bidirectional)
+    if AMBIENT.keys & AUTOCAST and _is_lowered(input, hx):
+        input, hx, params = lowered(input), lowered(tuple(hx)), lowered(tuple(params))
+        with autocast_off():
+            return run_batch(lstm_of, input, hx, Options(params, *settings), batch_first)
+    return run_batch(lstm_of, input, hx, Options(params, *settings), batch_first)
+
+
+def _is_lowered(input: Tensor, hx: Sequence[Tensor]) -> bool:
+    """Whether autocast casts a network as a whole: where PyTorch has one kernel for its layers."""
+    projected = hx[0].shape[2:] != hx[1].shape[2:]
+    return not projected and (input.dtype is FLOAT32 or input.dtype in NARROW) and input.numel() != 0
 
 
 @composite(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..core.autocast import autocast_key, in_single
 from ..core.dispatch import run_name
 from ..core.dtypes import Category
 from ..core.errors import check
@@ -147,7 +148,10 @@ def local_response_norm(
     if input.numel() == 0:
         return input
     spatial = [0] * (2 * (input.ndim - 2))
-    padded = run_name("constant_pad_nd", input * input, (*spatial, size // 2, (size - 1) // 2), 0)
+    squares = input * input
+    if input.ndim > 3 and autocast_key() is not None:
+        squares = in_single(squares)  # as averages of boxes are computed, which PyTorch makes of it
+    padded = run_name("constant_pad_nd", squares, (*spatial, size // 2, (size - 1) // 2), 0)
     total = padded.narrow(1, 0, input.shape[1])
     for shift in range(1, size):
         total = total + padded.narrow(1, shift, input.shape[1])

@@ -6,6 +6,7 @@ import math
 import warnings
 from typing import Any
 
+from ...core.autocast import is_any_enabled
 from ...core.errors import check
 from ...core.tensor import Tensor
 from .. import init
@@ -175,7 +176,7 @@ class RNNBase(Module):
     def check_input(self, input: Tensor, batch_sizes: Tensor | None) -> None:
         dtype = self._flat_weights[0].dtype
         check(
-            input.dtype is dtype,
+            input.dtype is dtype or is_any_enabled(),
             f"RNN input dtype ({input.dtype}) does not match weight dtype ({dtype}). Convert "
             f"input: input.to({dtype}), or convert model: model.to({input.dtype})",
             ValueError,
