@@ -77,7 +77,7 @@ class _GradMode(Mode):
     _value = False
 
     def __init__(self) -> None:
-        self._saved: list[bool] = []
+        self._saved: list[tuple[bool, bool]] = []
 
     def __new__(cls, function: Any = None) -> Any:
         """`@no_grad` without parentheses decorates as `@no_grad()` does."""
@@ -88,11 +88,11 @@ class _GradMode(Mode):
         return mode(function)
 
     def __enter__(self) -> None:
-        self._saved.append(MODES.grad)
-        MODES.grad = self._value
+        self._saved.append((MODES.grad, MODES.constant))
+        MODES.grad, MODES.constant = self._value, not self._value
 
     def __exit__(self, *exception: Any) -> None:
-        MODES.grad = self._saved.pop()
+        MODES.grad, MODES.constant = self._saved.pop()
 
 
 class no_grad(_GradMode):
@@ -125,22 +125,32 @@ class set_grad_enabled(Mode):
     """
 
     def __init__(self, mode: bool) -> None:
-        self._saved = MODES.grad
+        self._saved = MODES.grad, MODES.constant
         self.mode = bool(mode)
-        MODES.grad = self.mode
+        self._set()
+
+    def _set(self) -> None:
+        MODES.grad, MODES.constant = self.mode, not self.mode
 
     def __enter__(self) -> None:
-        MODES.grad = self.mode
+        self._set()
 
     def __exit__(self, *exception: Any) -> None:
-        MODES.grad = self._saved
+        MODES.grad, MODES.constant = self._saved
 
     def clone(self) -> set_grad_enabled:
-        return set_grad_enabled(self.mode)
+        return type(self)(self.mode)
 
     def __call__(self, function: Function) -> Function:
-        MODES.grad = self._saved  # it was meant for the function, not for here
+        MODES.grad, MODES.constant = self._saved  # it was meant for the function, not for here
         return super().__call__(function)
+
+
+class recording_updates(set_grad_enabled):
+    """Switch recording on or off for the updates of an optimizer, which nobody takes derivatives of."""
+
+    def _set(self) -> None:
+        MODES.grad = self.mode
 
 
 class inference_mode(Mode):

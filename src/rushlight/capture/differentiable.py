@@ -30,13 +30,18 @@ class Differentiable(Function):
         sizes: list[int],
         *different: Tensor,
     ) -> Any:
+        former = {
+            i: inputs[i].copy()
+            for i in specialization.overwritten
+            if not (isinstance(sources[i], Tensor) and sources[i].requires_grad)
+        }
         arrays = specialization.artifact.executable.run(inputs, sizes)
         ctx.sizes = sizes
         ctx.inputs = [
             (source, 0 if source._versions is None else source._versions.value)
-            if isinstance(source, Tensor)
-            else (array, 0)
-            for source, array in zip(sources, inputs, strict=True)
+            if isinstance(source, Tensor) and i not in former
+            else (former.get(i, array), 0)
+            for i, (source, array) in enumerate(zip(sources, inputs, strict=True))
         ]
         outputs = [wrap(array) for array in arrays[: specialization.outputs]]
         ctx.specialization = specialization

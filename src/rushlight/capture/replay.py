@@ -59,6 +59,15 @@ def gradients_again(
     return [None if gradient is None else values[gradient] for gradient in call.backward]
 
 
+def overwritten(call: CapturedCall) -> list[int]:
+    """Inputs that the call writes to, and that its gradients are computed of again: who may differentiate twice
+    keeps a copy of them."""
+    if not call.writes:
+        return []
+    _, needed = _nodes_for(call.graph, [g for g in call.backward if g is not None])
+    return sorted({i for i, _ in call.writes if call.graph.inputs[i] in needed})
+
+
 def _nodes_for(graph: Graph, wanted: Iterable[Value]) -> tuple[list[Node], set[Value]]:
     """The nodes that compute these values, in order, and all values that they need."""
     needed, nodes = set(wanted), []

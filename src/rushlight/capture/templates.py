@@ -220,7 +220,8 @@ class Templates:
     ) -> Any:
         given = _Arguments(self.capture, recorded and MODES.grad, self._layouts)
         try:
-            key = (what, recorded, MODES.grad, get_default_dtype(), *[given.seen(value) for value in args])
+            modes = (MODES.grad, MODES.constant)
+            key = (what, recorded, modes, get_default_dtype(), *[given.seen(value) for value in args])
             known = self._known.get(key, self)
         except _Unlike:
             return run()

@@ -54,6 +54,7 @@ class Capture(DeferredResults):
 
     def __enter__(self) -> Capture:
         self._saved = AMBIENT.keys, AMBIENT.trace, MODES.saved_hooks
+        self._records = MODES.grad
         AMBIENT.keys, AMBIENT.trace = AMBIENT.keys | TRACED, self
         MODES.saved_hooks = ()  # they concern what the compiled program saves
         return self
@@ -134,6 +135,8 @@ class Capture(DeferredResults):
                 return self._with_gaps(specs)
             results = self._fresh(specs) if isinstance(specs, Spec) else tuple(self._fresh(s) for s in specs)
         given = self._map(op, lifted, self.value_of)
+        if MODES.constant and self._records and MODES.run is None:
+            given = self._as_constants(op, args, line)
         if op.tensor_positions and isinstance(lifted[op.tensor_positions[0]], Tensor):
             given, specs = self._in_graph(op, lifted[op.tensor_positions[0]], given, specs)
         if live:
@@ -148,6 +151,18 @@ class Capture(DeferredResults):
         for tensor, value in zip(outputs, node.outputs, strict=True):
             self._adopt(tensor, value, own_storage=op.kind is not Kind.VIEW)
         return results
+
+    def _as_constants(self, op: OpDef, args: Arguments, line: str) -> Arguments:
+        """The values of the arguments without their history, for a call under `no_grad`: who differentiates the
+        graph again is to take what it computes as a constant."""
+
+        def constant(tensor: Tensor) -> Value:
+            value = self.value_of(self.abstract(tensor))
+            if not tensor.requires_grad:
+                return value
+            return self.graph.call(REGISTRY["detach"], (value,), value.spec, line).outputs[0]
+
+        return self._map(op, args, constant)
 
     def _check_tensors(self, op: OpDef, args: Arguments) -> bool:
         """Refuse tensors that have no place in a graph. Whether a class runs the operator, on tensors that have

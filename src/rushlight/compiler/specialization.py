@@ -16,6 +16,7 @@ from ..capture.captured_call import CapturedCall, Leaf
 from ..capture.live_inputs import LiveInputs
 from ..capture.random import Draws
 from ..capture.references import Captured, GradOf, TensorRef
+from ..capture.replay import overwritten
 from ..core.pytree import LEAF
 from ..runtime.invoke import LocationGuards
 from .guards import Aspect, Call, Guard, GuardCheck, difference, native_guards, only_locations
@@ -83,6 +84,7 @@ class Specialization:
         self.dropped = [target for target, _ in call.gradients if target not in looked_at]
         # (input, output): writes that are not done by the program itself
         self.new_contents = [(source, output) for source, output in call.writes if output not in self.updated]
+        self.overwritten = overwritten(call) if self.backward is not None else []
         self.repeated = len({id(leaf) for leaf in call.leaves}) < len(call.leaves)
 
     def _call_path(self) -> CallPath:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .._api.types import typename
-from ..autograd.grad_mode import enable_grad, set_grad_enabled
+from ..autograd.grad_mode import enable_grad, recording_updates
 from ..autograd.hooks import told
 from ..capture.environment import watch_table
 from ..capture.locations import AllValues
@@ -231,7 +231,7 @@ class Optimizer:
             with enable_grad():
                 loss = told(closure)()
         live_number(self._sizes())  # compiled code asks again
-        with set_grad_enabled(bool(self.defaults.get("differentiable", False))):
+        with recording_updates(bool(self.defaults.get("differentiable", False))):
             for index in range(len(self.param_groups)):
                 batch = Batch(self, index, self._as_real)
                 if batch.params:
