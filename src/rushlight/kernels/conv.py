@@ -17,6 +17,7 @@ import numpy as np
 from ..core.registry import kernel
 from ..core.shapes import Spec
 from ..ops.conv import blocks, each
+from .creation import filled
 from .matmul import product
 from .reduction_sums import total
 
@@ -124,7 +125,8 @@ def convolution(
     geometry = Geometry(weight.shape[2:], stride, padding, dilation)
     run = transposed_correlation if transposed else correlated
     found = run(input, weight, geometry, result, groups)
-    return found if bias is None else found + bias.reshape(-1, *[1] * len(result))
+    found = found if bias is None else found + bias.reshape(-1, *[1] * len(result))
+    return found if out.strides is None else filled(out, found)
 
 
 @kernel("convolution_backward")

@@ -13,13 +13,16 @@ from typing import Any, NamedTuple
 from ..core.dtypes import DTYPES
 from ..core.errors import check
 from ..core.registry import FUNCTION, INTERNAL, define
-from ..core.shapes import Shape, Spec, numel
+from ..core.shapes import Shape, Spec, numel, suggested_strides
 from ..core.tensor import Tensor
 from .dtype_sets import INEXACT, NUMBERS
 from .rules import like
 
 Sizes = Sequence[int]
 SPREAD = INEXACT | {DTYPES["int64"]}  # what PyTorch's transposed convolutions take; others take more integers
+VOLUMES = {
+    DTYPES[name] for name in ("float32", "bfloat16", "complex64")
+}  # whose channels stay last in 3-D, too
 COLUMNS = INEXACT | {DTYPES["bool"]}
 
 
@@ -176,7 +179,15 @@ def convolution(
         f"of size {None if bias is None else list(bias.shape)} instead",
     )
     check_dtypes(input, weight, bias, "convolution", transposed)
-    return Spec(shape, input.dtype)
+    return Spec(shape, input.dtype, _result_strides(shape, input, weight))
+
+
+def _result_strides(shape: Shape, input: Tensor, weight: Tensor) -> Shape | None:
+    """With channels last in memory if those of the input or of the weight are."""
+    if len(shape) == 5 and input.dtype not in VOLUMES:
+        return None
+    found = [suggested_strides(shape, [(t.shape, t.strides())]) for t in (input, weight)]
+    return found[0] or found[1]
 
 
 def convolution_backward(
