@@ -33,4 +33,9 @@ def can_fit(grad: Tensor, shape: tuple[int, ...]) -> bool:
     array = grad._array
     given = array.shape if array is not None and grad._spec is None else tuple(grad.shape)
     lead = len(given) - len(shape)
-    return lead >= 0 and all(wanted in (1, size) for size, wanted in zip(given[lead:], shape, strict=True))
+    if lead < 0:
+        return False
+    for size, wanted in zip(given[lead:], shape, strict=True):
+        if wanted is not size and wanted not in (1, size):
+            return False
+    return True

@@ -39,6 +39,10 @@ _WHOLE = frozenset(
 )
 
 
+# Of these all elements of a result are elements of an operand, and the other way round.
+_MOVING = frozenset(("cat", "clone", "_to_copy", "flip", "roll", "repeat"))
+
+
 def may_raise(node: Node) -> bool:
     """Whether eager code raises an error for some data."""
     op = node.op
@@ -139,8 +143,10 @@ class _Reading:
             elif outputs[0] in whole if len(outputs) == 1 else self._is_whole(outputs):
                 if op.kind is Kind.POINTWISE or op.family == "updates":  # several of them as one
                     whole.update(inputs)
+                elif op.kind is Kind.VIEW:
+                    whole.update(self._viewed_whole(node, inputs))
                 else:
-                    whole.update([value for value in inputs if self._reads_all(node, value)])
+                    whole.update(inputs if op.name in _MOVING else _places(node))
 
     def _is_whole(self, outputs: Iterable[Value]) -> bool:
         """Whether all of what anybody takes of the results of a node is taken."""
@@ -151,10 +157,9 @@ class _Reading:
             return not self._live.isdisjoint(node.outputs)
         return any(value in self._whole for value in node.outputs)
 
-    def _reads_all(self, node: Node, value: Value) -> bool:
-        """Whether a node of which all is taken takes all of a value."""
-        op = node.op
-        if op.kind is Kind.VIEW:
-            made = sum([numel(result.spec.known_shape()) for result in node.outputs if result in self._live])
-            return not _has_gaps(op) and at_least(made - numel(value.spec.known_shape()), 0)
-        return op.name in ("cat", "clone", "_to_copy", "flip", "roll", "repeat") or value in _places(node)
+    def _viewed_whole(self, node: Node, inputs: Iterable[Value]) -> list[Value]:
+        """What a view of which all is taken takes all of."""
+        if _has_gaps(node.op):
+            return []
+        made = sum([numel(result.spec.known_shape()) for result in node.outputs if result in self._live])
+        return [value for value in inputs if at_least(made - numel(value.spec.known_shape()), 0)]

@@ -87,6 +87,7 @@ class TensorsOfProgram(Interpreter):
         self.copies: set[int] = set()  # identities of tensors made here over memory of the caller
         self._abstract: list[weakref.ref[Tensor]] = []  # every tensor of this capture
         self._twins: dict[int, Tensor] = {}
+        self._specs: dict[Spec, Spec] = {}  # of tensors of the caller whose sizes are numbers
         self._keep: list[Any] = []
         self.closed = False
         self._met: set[CodeType] = set()
@@ -114,7 +115,7 @@ class TensorsOfProgram(Interpreter):
         """Let go of the caller's tensors. Abstract tensors that are still around cannot be used any more."""
         self.closed = True
         self.states, self.lifted, self.gradients, self._twins, self._keep = {}, {}, {}, {}, []
-        self.regions = {}
+        self.regions, self._specs = {}, {}
         self.replaced, self.flags, self.deferred, self._abstract = {}, {}, [], []
         self.geometries.forget()
         self.numbers.close()
@@ -159,7 +160,7 @@ class TensorsOfProgram(Interpreter):
     def _lift(self, tensor: Tensor) -> Tensor:
         """Make a tensor of the caller an input of the graph. Tensors over one storage share its value."""
         storage = tensor.storage_object
-        spec = spec_of(tensor)
+        spec = self._shared(spec_of(tensor))
         regions = self.regions.setdefault(id(storage), [])
         state = next((known for known in regions if known.covers(spec)), None)
         if state is None:
@@ -167,8 +168,8 @@ class TensorsOfProgram(Interpreter):
                 raise CaptureError("inputs that overlap in memory", user_line(), Problem.SHARED_MEMORY)
             shape, strides = spec.known_shape(), spec.known_strides()
             dense = surely_dense(shape, strides)
-            inside = Spec(
-                shape if dense else (extent(shape, strides),), spec.dtype, strides if dense else None
+            inside = self._shared(
+                Spec(shape if dense else (extent(shape, strides),), spec.dtype, strides if dense else None)
             )
             whole = inside if exact(spec.offset) == 0 else replace(inside, offset=spec.offset)
             state = StorageState(self.graph.input(inside), whole, 0, tensor)
@@ -187,6 +188,14 @@ class TensorsOfProgram(Interpreter):
         self._twins[id(tensor)] = twin
         self.lifted.setdefault(id(tensor), Lifted(tensor, state.value, tensor.version_counter.value))
         return twin
+
+    def _shared(self, spec: Spec) -> Spec:
+        """The spec of tensors that look the same: one, so that what is known of it is found by identity."""
+        for sizes in (spec.known_shape(), spec.known_strides(), (spec.offset,)):
+            for size in sizes:
+                if type(size) is not int:  # to compare symbols would be a guard
+                    return spec
+        return self._specs.setdefault(spec, spec)
 
     def claim(self, tensor: Tensor) -> None:
         super().claim(tensor)

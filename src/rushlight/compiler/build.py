@@ -7,6 +7,7 @@ where the captured call named tensors of the caller, it has references afterward
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -83,7 +84,9 @@ class _References:
     def of(self, tensor: Tensor) -> TensorRef:
         return self._all.get(id(tensor)) or Captured(tensor)
 
+    @functools.cached_property
     def inputs(self) -> list[Input]:
+        """What fills the inputs of the program."""
         return [self.of(s) if isinstance(s, Tensor) else s for s in self.call.sources]
 
     def bind(self) -> list[Input]:
@@ -91,7 +94,7 @@ class _References:
 
         The tensors of this call are of no use to others, and their memory is the caller's.
         """
-        call, inputs = self.call, self.inputs()
+        call, inputs = self.call, self.inputs
         call.stores = [replace(store, old=None) for store in call.stores]
         call.versions = [(self.of(tensor), count) for tensor, count in call.versions]
         call.flags = [(self.owner(tensor), flag) for tensor, flag in call.flags]
@@ -117,7 +120,7 @@ class _References:
 
 def _guards_of_tensors(call: CapturedCall, references: _References, leaves: Sequence[Any]) -> list[Guard]:
     """On tensors from elsewhere, and on gradients."""
-    inputs = references.inputs()
+    inputs = references.inputs
     captured = [ref.tensor for ref in inputs if isinstance(ref, Captured)]
     changed = [references.owner(change.target) for change in call.changes]
     captured += [ref.tensor for ref in changed if isinstance(ref, Captured)]

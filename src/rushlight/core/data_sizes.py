@@ -17,7 +17,10 @@ def alike(a: Any, b: Any) -> bool:
     """Whether sizes in tuples are equal; those that are data, only if they are so whatever the data is."""
     if len(a) != len(b):
         return False
-    return all(_alike(x, y) for x, y in zip(a, b, strict=True))
+    for x, y in zip(a, b, strict=True):  # noqa: SIM110  without a generator: asked of every gradient
+        if x is not y and not _alike(x, y):
+            return False
+    return True
 
 
 def _alike(x: Any, y: Any) -> bool:

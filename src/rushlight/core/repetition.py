@@ -109,37 +109,26 @@ class Repetition:
         self, items: Sequence[Item], given: Mapping[Any, Place] | None = None, layers: Sequence[Layers] = ()
     ) -> None:
         self.items, self.runs, self._others = items, list[Run](), list(layers)
-        self.symbols: dict[Any, int] = {}  # and their numbers
+        self.symbols: dict[Any, int] = {}  # and their numbers, in the order in which they come
         known: dict[Any, int] = {}  # labels, and theirs
-        home: list[int] = []  # by the number of a symbol: an item
-        slot: list[int] = []
-        uses: list[int] = []
-        labels: list[int] = []
-        first = [0]  # by item: where its uses begin
-        symbols, count = self.symbols, 0
-        for at, (label, used, makes) in enumerate(items):
-            labels.append(known.setdefault(label, len(known)))
-            n = 0
-            for symbol in makes:
-                if symbol not in symbols:
-                    symbols[symbol] = count
-                    count += 1
-                    home.append(at)
-                    slot.append(n)
-                n += 1
-            for symbol in used:
-                number = symbols.get(symbol)
-                if number is None:
-                    number = symbols[symbol] = count
-                    count += 1
-                    home.append(at)
-                    slot.append(n)
-                n += 1
-                uses.append(number)
-            first.append(len(uses))
+        symbols = self.symbols
+        labels = [known.setdefault(label, len(known)) for label, _, _ in items]
+        numbers = [
+            symbols.setdefault(symbol, len(symbols))
+            for _, used, makes in items
+            for symbol in ((*makes, *used) if makes else used)
+        ]
+        made = np.array([len(makes) for _, _, makes in items], np.int64)
+        count = made + np.array([len(used) for _, used, _ in items], np.int64)
         self.labels = np.array(labels, np.int64)  # a number for the label of each item
-        self._home, self._slot = np.array(home, np.int64), np.array(slot, np.int64)
-        self.uses, self.first = np.array(uses, np.int64), np.array(first, np.int64)
+        found = np.array(numbers, np.int64)
+        item = np.repeat(np.arange(len(items)), count)  # of each symbol that comes: in which item,
+        slot = np.arange(len(found)) - np.repeat(np.cumsum(count) - count, count)  # and at which place of it
+        most = np.maximum.accumulate(found) if len(found) else found
+        new = np.flatnonzero(np.diff(most, prepend=-1))
+        self._home, self._slot = item[new], slot[new]
+        self.uses = found[slot >= np.repeat(made, count)]
+        self.first = np.concatenate(([0], np.cumsum(count - made)))  # by item: where its uses begin
         self._turns: dict[tuple[int, int, int], _Turn] = {}  # by run, turn and layers more
         self._given = {symbols[s]: place for s, place in (given or {}).items() if s in symbols}
 
@@ -276,12 +265,13 @@ class Repetition:
         fixed = np.ones(len(self.uses), bool)
         for run, step in zip(self.runs, self._steps, strict=True):
             fixed[self.first[run.start] : self.first[run.end]] = np.tile(step == 0, run.count)
-        symbols = np.unique(self.uses[fixed])
-        symbols = symbols[self._run[symbols] != PLAIN]
-        taken = {
-            self.layers[run].at(turn)
-            for run, turn in zip(self._run[symbols].tolist(), self._turn[symbols].tolist(), strict=True)
-        }
+        named = np.zeros(len(self._home), bool)
+        named[self.uses[fixed]] = True
+        symbols = np.flatnonzero(named & (self._run != PLAIN))
+        first = np.array([of.first for of in self.layers], np.int64)
+        sign = np.array([of.sign for of in self.layers], np.int64)
+        home = self._run[symbols]
+        taken = set((first[home] + sign[home] * self._turn[symbols]).tolist())
         low, high = max(of.low for of in self.layers), min(of.high for of in self.layers)
         best = begin = low
         self.gap = 0

@@ -202,8 +202,8 @@ def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
 def surely_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
     """Whether a tensor is dense whatever sizes that change are in a call: for choices, since one that is not
     surely dense may be so."""
-    if not any(is_size(n) for n in (*shape, *strides)):
-        return is_dense(shape, strides)
+    if not any(map(is_size, (*shape, *strides))):
+        return _dense_numbers(tuple(shape), tuple(strides))
     sizes = [exact(n) for n in shape]
     if 0 in sizes:
         return True
@@ -216,6 +216,12 @@ def surely_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
         left.remove(found)
         expected = expected * found[1]
     return True
+
+
+@functools.lru_cache(4096)
+def _dense_numbers(shape: Shape, strides: Shape) -> bool:
+    """What `is_dense` says of sizes that are numbers: a model has many tensors of few shapes."""
+    return is_dense(shape, strides)
 
 
 def preserved_strides(shape: Sequence[int], strides: Sequence[int]) -> Shape:
