@@ -477,7 +477,8 @@ def test_an_import_and_an_operator_load_no_compiler() -> None:
     assert threading.active_count() == 1
     rl.ones(3) + 1
     own = ("compiler", "codegen", "lowering", "capture.program", "eager.kernels", "runtime.engine")
-    heavy = ["llvmlite", "scipy", "json", "hashlib", *(f"rushlight.{name}" for name in own)]
+    slow = ["llvmlite", "scipy", "json", "hashlib", "logging", "pathlib"]
+    heavy = [*slow, *(f"rushlight.{name}" for name in own)]
     print([name for name in heavy if name in sys.modules], threading.active_count())
     """
     done = subprocess.run(
