@@ -246,6 +246,33 @@ def test_zero_grad():
     assert param.grad is None
 
 
+@pytest.mark.parametrize("kind", ["plain", "view", "transposed", "leaf", "recorded", "bfloat16", "sparse"])
+@pytest.mark.parametrize("of_module", [False, True], ids=["optimizer", "module"])
+def test_gradients_are_set_to_zero_in_place(same, kind, of_module):
+    def scenario(lib):
+        module = lib.nn.Linear(3, 2, bias=False)
+        if kind == "bfloat16":
+            module.to(lib.bfloat16)
+        weight = module.weight
+        grad = {
+            "plain": lambda: lib.ones(2, 3),
+            "view": lambda: lib.ones(4, 3)[1:3],
+            "transposed": lambda: lib.ones(3, 2).t(),
+            "leaf": lambda: lib.ones(2, 3).requires_grad_(),
+            "recorded": lambda: lib.ones(2, 3).requires_grad_() * 2,
+            "bfloat16": lambda: lib.ones(2, 3, dtype=lib.bfloat16),
+            "sparse": lambda: lib.ones(2, 3).to_sparse(),
+        }[kind]()
+        weight.grad = grad
+        given, version = weight.grad, weight.grad._version
+        (module if of_module else lib.optim.SGD([weight], lr=1.0)).zero_grad(set_to_none=False)
+        found = weight.grad
+        values = found.to_dense() if kind == "sparse" else found
+        return found is given, found._version - version, found.requires_grad, found.grad_fn is None, values
+
+    same(scenario)
+
+
 def test_closure_is_recorded_and_its_loss_returned():
     param = nn.Parameter(rl.ones(2))
     optimizer = optim.SGD([param], lr=0.5)

@@ -290,6 +290,21 @@ def _recorded_copy(variable: Tensor, grad: Tensor) -> Tensor:
     return copy
 
 
+def set_to_zero(grad: Tensor) -> None:
+    """Write zeros to a gradient, which forgets its history."""
+    array = grad._array
+    seen = AMBIENT.keys or MODES.functions or grad._inference
+    if array is not None and not grad._keys and not seen and array.flags.carray:
+        array.fill(0)
+        grad.version_counter.value += 1
+        return
+    if grad.grad_fn is not None:
+        grad.detach_()
+    elif grad.requires_grad:
+        grad.requires_grad_(False)
+    grad.zero_()
+
+
 def added(current: Tensor, grad: Tensor) -> Tensor:
     """The sum of two gradients; that of a sparse one and a strided one is strided."""
     if current._parts is not None and grad._parts is None:

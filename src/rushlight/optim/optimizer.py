@@ -18,6 +18,7 @@ from typing import Any
 from .._api.types import typename
 from ..autograd.grad_mode import enable_grad, recording_updates
 from ..autograd.hooks import told
+from ..autograd.tape import set_to_zero
 from ..capture.environment import watch_table
 from ..capture.locations import AllValues
 from ..capture.numbers import live_number, live_places
@@ -277,8 +278,7 @@ class Optimizer:
                     # not looked at first: compiled code need not know whether there was one
                     param.grad = None
                 elif param.grad is not None:
-                    param.grad = param.grad.detach()
-                    param.grad.zero_()
+                    set_to_zero(param.grad)
 
     # Hooks.
 

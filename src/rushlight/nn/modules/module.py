@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from ..._api.compile import compile as compile_function
 from ..._api.types import typename
+from ...autograd.tape import set_to_zero
 from ...core.dispatch import AMBIENT
 from ...core.errors import check
 from ...core.modes import MODES
@@ -448,8 +449,7 @@ class Module(Hooked, Stateful, Convertible):
             if set_to_none:
                 param.grad = None
             elif param.grad is not None:
-                param.grad.detach_()
-                param.grad.zero_()
+                set_to_zero(param.grad)
 
     # Text.
 
