@@ -81,7 +81,10 @@ DOT_ROWS = 64  # rows up to which packing a transposed right operand costs more 
 
 ENOUGH_ROWS = 128  # rows that use a panel, for copying it to pay
 ENOUGH_DEPTH = 64  # depth of a panel, for copying it to pay
-FEW_PANELS = 4  # panels whose rows are near each other as they are
+FEW_PANELS = 4  # panels up to which rows are near each other as they are, but for:
+# Bytes between rows from which a panel has a quarter of the sets of the first level, or less; and the depth, and
+# rows that use a panel, from which that costs more than a copy even if the left operand is not read across.
+FAR_BYTES, FAR_DEPTH, FAR_ROWS = 1024, 512, 256
 LEFT_ROWS, LEFT_DEPTH = 48, 48  # rows and depth of a left operand, for copying its tiles to pay
 LEFT_COLUMNS, LEFT_COLUMNS_MANY_SUMS = 64, 1024  # columns of the result that use such a copy
 COPIED_BYTES = 2048  # bytes that a task of copying reads of each k, which may be a page apart

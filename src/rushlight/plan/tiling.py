@@ -18,6 +18,9 @@ from .cost import (
     EDGE_BYTES,
     ENOUGH_DEPTH,
     ENOUGH_ROWS,
+    FAR_BYTES,
+    FAR_DEPTH,
+    FAR_ROWS,
     FETCHED_STEPS,
     FEW_PANELS,
     FEW_ROWS,
@@ -86,7 +89,7 @@ def _column_plan(product: Product, tile: Tile, target: Target, chunk: int, grid:
     p = product.shape
     lanes = target.lanes(p.dtype.itemsize)
     tiles, panels = -(-p.rows // tile.height), -(-p.columns // tile.width)
-    if p.right.column != 1 or (_right_gains(p) and panels > FEW_PANELS):
+    if p.right.column != 1 or (_right_gains(p) and (panels > FEW_PANELS or _right_is_far(p))):
         direct = 0
     else:
         direct = p.columns // tile.width  # kernels read whole panels
@@ -213,6 +216,12 @@ def _packing(plan: ProductPlan, lanes: int, packs_left: bool | None = None) -> d
 def _right_gains(p: ProductShape) -> bool:
     """Whether to copy panels of a right operand whose rows are contiguous: they are read in order then."""
     return p.rows >= ENOUGH_ROWS and p.depth >= ENOUGH_DEPTH
+
+
+def _right_is_far(p: ProductShape) -> bool:
+    """Whether the first level of cache holds little of a panel as it lies."""
+    crowded = p.left.column != 1 or (p.depth >= FAR_DEPTH and p.rows >= FAR_ROWS)
+    return crowded and p.right.row * p.dtype.itemsize >= FAR_BYTES
 
 
 def _left_gains(p: ProductShape, sums: int) -> bool:
