@@ -198,6 +198,9 @@ Point = namedtuple("Point", "x y")
         [(1, "x"), (2, "y")],
         [np.float32(1), np.float32(2)],
         [np.ones(3), np.zeros(3)],
+        [np.ones(3), np.zeros(3, np.float32)],  # arrays that are not alike, or not in order
+        [np.arange(6).reshape(2, 3).T, np.arange(6).reshape(3, 2)],
+        [np.array(1), np.array(2)],
         [[1, 2], [3, 4]],
     ],
 )
@@ -222,6 +225,8 @@ def test_collate_refuses_what_does_not_fit():
         data.default_collate([object()])
     with pytest.raises(TypeError, match="cannot become"):
         data.default_collate([np.array(["a"])])
+    with pytest.raises(RuntimeError):
+        data.default_collate([np.ones(2), np.ones(3)])
 
 
 def test_convert():

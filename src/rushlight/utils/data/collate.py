@@ -88,7 +88,21 @@ def collate_tensors(batch: Sequence[Tensor], *, collate_fn_map: CollateMap | Non
 def collate_arrays(batch: Sequence[np.ndarray], *, collate_fn_map: CollateMap | None = None) -> Tensor:
     if batch[0].dtype.kind in "SUO":
         raise TypeError(f"default_collate: arrays of {batch[0].dtype} cannot become tensors")
+    if _are_alike(batch):
+        return as_tensor(np.stack(batch))
     return collate_tensors([as_tensor(array) for array in batch])
+
+
+def _are_alike(batch: Sequence[Any]) -> bool:
+    """Whether NumPy stacks arrays as tensors of them would be stacked."""
+    shape, dtype = batch[0].shape, batch[0].dtype
+    return dtype.isnative and all(
+        type(array) is np.ndarray
+        and array.dtype == dtype
+        and array.shape == shape
+        and array.flags.c_contiguous
+        for array in batch
+    )
 
 
 def collate_scalars(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -> Tensor:
