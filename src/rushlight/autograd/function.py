@@ -411,15 +411,14 @@ def _finish(ctx: BackwardCFunction, args: tuple[Any, ...], outputs: list[Any], r
     if recorded:
         ctx._next = tuple(edge_of(a) if a._keys & AUTOGRAD else None for a in inputs)
     finished: list[Any] = []
+    known = tuple([frozenset(map(id, some)) for some in (inputs, ctx.dirty_tensors, ctx.non_differentiable)])
     if not ctx._materialize_non_diff_grads:
-        ctx._without_gradient = frozenset(
-            i for i, output in enumerate(outputs) if any(output is n for n in ctx.non_differentiable)
-        )
+        ctx._without_gradient = frozenset(i for i, o in enumerate(outputs) if id(o) in known[2])
     for output in outputs:
         if not isinstance(output, Tensor):
             finished.append(output)
             continue
-        finished.append(_finish_one(ctx, output, inputs, recorded, len(finished), len(outputs)))
+        finished.append(_finish_one(ctx, output, known, recorded, len(finished), len(outputs)))
     ctx._meta = tuple(meta_of(o) if isinstance(o, Tensor) else _NOT_A_TENSOR for o in finished)
     return finished
 
@@ -428,11 +427,10 @@ _NOT_A_TENSOR: Any = None
 
 
 def _finish_one(
-    ctx: BackwardCFunction, output: Tensor, inputs: list[Tensor], recorded: bool, number: int, count: int
+    ctx: BackwardCFunction, output: Tensor, known: Sequence[Any], recorded: bool, number: int, count: int
 ) -> Tensor:
-    is_input = any(output is i for i in inputs)
-    is_dirty = any(output is d for d in ctx.dirty_tensors)
-    refused = any(output is n for n in ctx.non_differentiable)
+    """`known`: identities of the tensors that were given, of those written to, and of those without gradients."""
+    is_input, is_dirty, refused = [id(output) in some for some in known]
     wanted = recorded and output.dtype.is_differentiable and not refused
     if not wanted:
         if output._base is not None and not is_input and MODES.grad and not MODES.inference:
