@@ -8,8 +8,9 @@ All take --size small or medium (transformers_cases.py).
 
 `first` measures the first call of each compiler, in a process of its own, with empty caches. `turns` lets both,
 and eager mode, run in turns, with what `first` left in the caches. The results go into a directory (`--results`),
-which `table` reads, so that an idle machine is needed for a minute at a time only. A unit of work is one call of
-the model, or one forward and backward pass. The models: transformers_cases.py.
+which `table` reads, so that an idle machine is needed for a minute at a time only; with `--hold`, `turns` waits
+for a line on its standard input once everything is compiled. A unit of work is one call of the model, or one
+forward and backward pass. The models: transformers_cases.py.
 """
 
 from __future__ import annotations
@@ -79,13 +80,18 @@ def first_call(name: str, contestant: str, training: bool) -> dict[str, float]:
     return {contestant: 2 * middle - start - time.perf_counter()}
 
 
-def in_turns(name: str, contestants: Sequence[str], training: bool, seconds: float) -> dict[str, float]:
-    """The best seconds of each contestant."""
+def in_turns(
+    name: str, contestants: Sequence[str], training: bool, seconds: float, *, hold: bool = False
+) -> dict[str, float]:
+    """The best seconds of each contestant. `hold`: wait for a line before any is timed."""
     thunks = {contestant: work(name, contestant, training) for contestant in contestants}
     losses = {contestant: _loss(thunk()) for contestant, thunk in thunks.items()}
     spread = max(losses.values()) - min(losses.values())
     if spread > 1e-4:
         raise AssertionError(f"{name}: losses differ, {losses}")
+    if hold:
+        print("compiled", file=sys.stderr, flush=True)
+        input()
     best = dict.fromkeys(contestants, float("inf"))
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
@@ -112,7 +118,9 @@ def child(options: argparse.Namespace) -> None:
     if len(options.contestants) == 1:
         found = first_call(options.name, options.contestants[0], options.training)
     else:
-        found = in_turns(options.name, options.contestants, options.training, options.seconds)
+        found = in_turns(
+            options.name, options.contestants, options.training, options.seconds, hold=options.hold
+        )
     print(json.dumps(found))
 
 
@@ -157,7 +165,7 @@ def spawned(options: argparse.Namespace, contestants: Sequence[str]) -> dict[str
     }
     command = [sys.executable, __file__, "child", options.name, "--threads", str(options.threads)]
     command += ["--seconds", str(options.seconds), "--contestants", *contestants]
-    command += ["--training"] * options.training
+    command += ["--training"] * options.training + ["--hold"] * options.hold
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -206,6 +214,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--size", choices=("small", "medium"), default="medium")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=6.0, help="of taking turns")
+    parser.add_argument("--hold", action="store_true", help="wait for a line before taking turns")
     parser.add_argument("--contestants", nargs="+", choices=CONTESTANTS, default=CONTESTANTS)
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args(arguments)
