@@ -50,6 +50,10 @@ CASES = [
     (1, 10, 64, 128, "tn"),
     (1, 64, 10, 128, "nn"),
     (1, 64, 128, 256, "nn"),
+    # few panels whose rows are a kilobyte apart: a model of width 256
+    (1, 1024, 512, 256, "tn"),
+    (1, 256, 512, 256, "tn"),
+    (1, 512, 1024, 256, "nn"),
     # the transformer
     (1, 1024, 128, 128, "nt"),
     (1, 1024, 128, 512, "nt"),
