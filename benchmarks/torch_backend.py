@@ -1,9 +1,11 @@
 """torch.compile with our backend, beside Inductor and eager mode: inference and training of small models.
 
     python benchmarks/torch_backend.py [--threads 1] [--rounds 20] [--rows encoder]
+    python benchmarks/torch_backend.py --calls
 
 A unit of work is one call of the model, or one forward and backward pass; `first call` is what the first one of
-a process takes longer.
+a process takes longer. `--calls`: what a call of our graph takes of the processor's time, without the guards and
+wrappers of PyTorch, for models whose arithmetic takes little of it.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import argparse
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from rich.console import Console
@@ -19,6 +22,7 @@ from rich.table import Table
 from torch import nn
 
 from rushlight.torch_backend import rushlight
+from rushlight.torch_backend.run import CompiledGraph
 
 CONTESTANTS: dict[str, Any] = {"rushlight": rushlight, "inductor": "inductor", "eager": None}
 
@@ -85,13 +89,46 @@ def measured(name: str, training: bool, rounds: int) -> dict[str, tuple[float, f
     return {contestant: (best[contestant], first[contestant]) for contestant in CONTESTANTS}
 
 
+CALLS, PER_ROUND = 40, 200  # rounds, and calls of a graph in each
+
+
+def calls() -> None:
+    """Print what a call of each graph takes."""
+    made = CompiledGraph.__call__
+    met: dict[CompiledGraph, list[Any]] = {}
+
+    def keep(graph: CompiledGraph, args: list[Any]) -> list[Any]:
+        met[graph] = list(args)
+        return made(graph, args)
+
+    for layers in (2, 12):
+        model = nn.Sequential(*[part for _ in range(layers) for part in (nn.Linear(8, 8), nn.ReLU())])
+        met.clear()
+        torch._dynamo.reset()
+        with patch.object(CompiledGraph, "__call__", keep):
+            for training in (False, True):
+                work(model, torch.randn(4, 8), rushlight, training)()
+        for graph, args in met.items():
+            best = float("inf")
+            for _ in range(CALLS):
+                given = [list(args) for _ in range(PER_ROUND)]
+                start = time.thread_time()
+                results = [len(graph(each)) for each in given]
+                best = min(best, (time.thread_time() - start) / PER_ROUND)
+            print(f"{layers} layers: {len(args)} arguments, {results[0]} results: {1e6 * best:.1f} us")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--rows", default="", help="only models whose names contain this")
+    parser.add_argument("--calls", action="store_true", help="of graphs alone")
     options = parser.parse_args(arguments)
     torch.set_num_threads(options.threads)
+    if options.calls:
+        calls()
+        return
     title = f"torch.compile, {options.threads} thread(s): ratios are a peer's time over ours"
     table = Table(title=title, title_justify="left")
     for column in ("model", "ours", "inductor / ours", "eager / ours", "first call: ours", "inductor"):
