@@ -17,7 +17,7 @@ import torch
 import transformers
 from transformers_models import CASES, WORDS
 
-CALLS = 7  # the last ones run compiled code
+CALLS = 20  # the last ones run compiled code: of the model, or of the modules in it
 warnings.simplefilter("ignore")
 transformers.logging.set_verbosity_error()
 
