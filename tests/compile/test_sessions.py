@@ -156,6 +156,10 @@ class Session:
             {k: v * 0.5 if v.is_floating_point() else v for k, v in self.model.state_dict().items()}
         )
 
+    def load_schedule(self) -> None:
+        if self.scheduler is not None:
+            self.scheduler.load_state_dict(copy.deepcopy(self.scheduler.state_dict()))
+
     def add_hook(self) -> None:
         factors, first, weight = self.factors, self.model.first, self.model.second.weight
         which = self.random.integers(5)
@@ -208,6 +212,7 @@ OTHERS = (
     Session.freeze,
     Session.replace_module,
     Session.load,
+    Session.load_schedule,
     Session.add_hook,
     Session.add_hook,
     Session.remove_hook,

@@ -73,9 +73,17 @@ def _live_step(step: Callable[..., Any]) -> Callable[..., Any]:
             if own.get(name) is value and value:  # read, and not replaced
                 items = Items(value)
                 live_places([(own, name, value, name), (items, None, items[None], name)])
+        _same_groups(self.optimizer)
         return found
 
     return stepped
+
+
+def _same_groups(optimizer: Optimizer) -> None:
+    """Tell compiled code which dictionaries it writes to: loading a state puts others in their place."""
+    groups, name = optimizer.param_groups, "the parameter groups of an optimizer"
+    live_places([(vars(optimizer), "param_groups", groups, name)])
+    live_places([(groups, index, group, name) for index, group in enumerate(groups)])
 
 
 class LRScheduler:
