@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import subprocess
 import sys
 import time
 from collections import OrderedDict
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -61,6 +63,40 @@ def test_streams_and_clocks_that_are_used(act: Any) -> None:
         compiled(f)(rl.ones(2))
     assert type(sys.stderr).__name__ != "_Stream" and time.time.__module__ == "time"
     assert rl.compile(f)(rl.ones(2)).tolist() == [2.0, 2.0]
+
+
+WARNS = """
+import warnings
+import rushlight as rl
+import rushlight.nn.functional as F
+from rushlight.capture.errors import CaptureError
+
+def broadcast(x):
+    return F.mse_loss(x, x[:, :1])
+
+def own(x):
+    warnings.warn("the program's own")
+    return x + 1
+
+x = rl.arange(4.0).reshape(2, 2)
+for _ in range(2):
+    print(rl.compile(broadcast, fullgraph=True)(x).item())
+try:
+    rl.compile(own, fullgraph=True)(x)
+except CaptureError as error:
+    print("refused" if "writes to a stream" in str(error) else error)
+"""
+
+
+def test_warnings_of_the_package_while_it_captures(tmp_path: Path) -> None:
+    """They went to the standard error stream, as nothing does while pytest records warnings, and the program
+    was refused because it wrote there."""
+    program = tmp_path / "program.py"
+    program.write_text(WARNS, encoding="utf-8")
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["0.5", "0.5", "refused"]
+    assert done.stderr.count("Using a target size") == 1
 
 
 def test_dictionaries_that_make_what_they_give() -> None:

@@ -1,7 +1,8 @@
 """Functions of Python's that captures know of: while one is open in some thread, others stand in their place.
 
 - `print`: every call of a program must print again, so that there is no graph of one that does.
-  It asks the capture of its thread before it prints. So do `sys.stdout` and `sys.stderr` before they write.
+  It asks the capture of its thread before it prints. So do `sys.stdout` and `sys.stderr` before they write
+  anything but a warning of this package.
 - Clocks of `time`: likewise, when a program reads them.
 - Functions of `math`: of a live number, or a size, they make a live number (capture/numbers.py).
 """
@@ -14,6 +15,7 @@ import math
 import sys
 import threading
 import time
+import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import BuiltinFunctionType
@@ -45,9 +47,18 @@ class _Stream:
         self.stream = stream
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("write", "writelines", "buffer") and AMBIENT.trace is not None:
+        writes = name in ("write", "writelines", "buffer") and AMBIENT.trace is not None
+        if writes and not _is_own_warning(sys._getframe(1)):
             AMBIENT.trace.refuse("it writes to a stream of the process")
         return getattr(self.stream, name)
+
+
+def _is_own_warning(frame: types.FrameType | None) -> bool:
+    """Whether what is written is a warning of this package: it tells of the program, and is told once."""
+    writes = frame
+    while frame is not None and frame.f_globals.get("__name__") in ("warnings", "logging"):
+        frame = frame.f_back
+    return frame is not None and frame is not writes and is_own(frame.f_globals.get("__name__"))
 
 
 CLOCKS = {
