@@ -174,6 +174,20 @@ def test_a13_overlap_is_allowed_and_refused_as_by_torch(program: Program) -> Non
     "r = m.ones(2).new(size=(2, 3)).shape",
     "r = m.FloatTensor(2, device='cpu').shape",
     "r = m.FloatTensor(device='cuda')",
+    "r = m.FloatTensor(m.ones(2), device='cpu')",
+    "r = m.Tensor((2.0, 3.0), device='cuda')",
+    "r = m.Tensor(2, 3, device='meta')",
+    "r = m.Tensor(2, 3, device='cpu').shape",
+    "r = m.Tensor(m.ones(2), device='cpu')",
+    "r = m.Tensor([1.0], dtype=m.float64)",
+    "r = m.Tensor([1.0], requires_grad=True)",
+    "r = m.Tensor(data=[1.0, 2.0])",
+    "r = m.Tensor(size=(2, 3)).shape",
+    "r = m.Tensor(other=m.ones(2))",
+    "r = m.ones(2).new((2.0, 3.0), device='cuda')",
+    "r = m.ones(2).new(m.ones(2), device='cpu')",
+    "r = m.ones(2).new(2, device='meta')",
+    "r = m.ones(2, device='meta').new(2, device='cpu')",
 )
 def test_d22_forms_of_calls(program: Program) -> None:
     same(program)

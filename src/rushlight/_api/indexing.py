@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays import legacy_arguments
 from ..core.construct import of_storage
 from ..core.dispatch import run_name
 from ..core.errors import check
@@ -103,7 +104,9 @@ def new(self: Tensor, *args: Any, size: Any = None, device: Any = None) -> Tenso
     """The old form of new_empty and new_tensor: sizes give an uninitialised tensor, a sequence its values."""
     if size is not None:
         check(not args, "new() takes either a size by keyword or positional arguments", TypeError)
-        return self.new_empty(tuple(size), device=device)
+        args = (Size(size),)
+    if device is not None:
+        args = legacy_arguments(args, {"device": device}, self.device.type)
     if len(args) == 1 and isinstance(args[0], list | tuple | np.ndarray) and not isinstance(args[0], Size):
         return self.new_tensor(args[0], device=device)
     if len(args) == 1 and isinstance(args[0], Tensor):

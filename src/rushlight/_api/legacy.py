@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtypes
+from ..core.arrays import legacy_arguments
 from ..core.construct import tensor as _tensor
 from ..core.dtypes import DType
 from ..core.errors import check, warn_once
@@ -74,13 +75,8 @@ def legacy_tensor(dtype: DType, args: tuple[Any, ...]) -> Tensor:
 
 
 def _tensor_type(name: str, dtype: DType) -> tensortype:
-    def new(cls: type, *args: Any, device: Any = None) -> Tensor:
-        check(
-            device is None or _as_device(device).type == "cpu",
-            f"{name} is a type of tensors of the "
-            f"processor, not of {device}; use rushlight.tensor(..., device=device)",
-        )
-        return legacy_tensor(dtype, args)
+    def new(cls: type, *args: Any, **options: Any) -> Tensor:
+        return legacy_tensor(dtype, legacy_arguments(args, options) if options else args)
 
     return tensortype(
         name,

@@ -11,7 +11,7 @@ from .dtypes import DType
 from .errors import check
 from .shapes import Shape, check_rank, extent
 from .storage import Storage
-from .tokens import Size
+from .tokens import Size, device
 
 
 def array_over(buffer: np.ndarray, shape: Shape, strides: Shape, offset: int, dtype: DType) -> np.ndarray:
@@ -44,8 +44,37 @@ def reachable(storage: Storage, shape: Shape, strides: Shape, offset: int, dtype
     return np.broadcast_to(np.zeros((), dtype.numpy), shape)
 
 
+def legacy_arguments(args: tuple[Any, ...], options: dict[str, Any], kind: str = "cpu") -> tuple[Any, ...]:
+    """The arguments of an older constructor, `Tensor(...)` or `x.new(...)`, by position; of options it has a
+    device, that must be of the `kind` that it makes tensors on, and names of its one argument."""
+    given = [options[name] for name in ("size", "data", "other") if name in options]
+    unknown = options.keys() - {"size", "data", "other", "device"}
+    check(
+        not unknown and len(given) + len(args) <= max(len(args), 1),
+        f"new() received an invalid combination of arguments: the only options are a device and one of size, "
+        f"data and other, but got {', '.join(sorted(options))}; use rushlight.tensor(data) for others",
+        TypeError,
+    )
+    args = (Size(given[0]),) if "size" in options else (*args, *given)
+    wanted = options.get("device")
+    check(
+        wanted is None or device(wanted).type == kind,
+        f"legacy constructor expects device type: {kind} but device type: {wanted} was passed; use "
+        "rushlight.tensor(..., device=device)",
+    )
+    check(
+        wanted is None or not args or not hasattr(args[0], "requires_grad"),
+        "Legacy tensor constructor of the form Tensor(tensor, device=device) is not supported. Use "
+        "rushlight.tensor(...) or rushlight.as_tensor(...) instead",
+    )
+    return args
+
+
 def legacy_data(args: tuple[Any, ...]) -> np.ndarray:
-    """The array behind the legacy constructor `Tensor(sizes...)` or `Tensor(sequence)`."""
+    """The array behind the legacy constructor `Tensor(sizes...)`, `Tensor(sequence)` or, of a subclass,
+    `Tensor(tensor)`."""
+    if len(args) == 1 and hasattr(args[0], "numpy_array"):
+        return args[0].numpy_array()
     dtype = dtypes.get_default_dtype().numpy
     if len(args) == 1 and isinstance(args[0], list | tuple | np.ndarray) and not isinstance(args[0], Size):
         return np.array(args[0], dtype)

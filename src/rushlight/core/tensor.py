@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .arrays import array_over, legacy_data
+from .arrays import array_over, legacy_arguments, legacy_data
 from .dtypes import BY_NUMPY, DType
 from .errors import check
 from .methods import TensorMethods
@@ -143,11 +143,10 @@ class Tensor(TensorMethods, metaclass=TensorMeta):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Tensor:
         """`Tensor(2, 3)` is an uninitialised float tensor, `Tensor([1, 2])` a float tensor of the data."""
+        args = legacy_arguments(args, kwargs) if kwargs and cls is Tensor else args
         if len(args) == 1 and cls is Tensor and isinstance(args[0], Tensor):
             return args[0].detach()
-        tensor = _new(cls)
-        source = args[0] if len(args) == 1 else None
-        data = source.numpy_array() if isinstance(source, Tensor) else legacy_data(args)
+        tensor, data = _new(cls), legacy_data(args)
         tensor._array, tensor.dtype = data, BY_NUMPY[data.dtype]
         return tensor
 

@@ -176,7 +176,7 @@ def contiguous(self: Nested) -> Any:
 def is_same_size(self: Any, other: Any) -> bool:
     check(
         isinstance(self, Nested) and isinstance(other, Nested),
-        "Expected both self and other to be nested tensors",
+        "Expected both self and other to be nested tensors.",
     )
     return bool(self._rows.sizes == other._rows.sizes)
 
