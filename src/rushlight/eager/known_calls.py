@@ -3,8 +3,7 @@
 A program that starts again would meet them one by one, and have NumPy answer until the kernel of each is there.
 What one process bound (the operator, its arguments, the signature) is kept under the name of the program; the
 next one binds the same in the background, beginning with its first call of an operator. It decides when kernels
-come, never which. Likewise it has the pages made of as much memory as the first process with this file had on its
-heap. Programs without a file, as at a prompt, are not known.
+come, never which. Programs without a file, as at a prompt, are not known.
 """
 
 from __future__ import annotations
@@ -13,13 +12,11 @@ import atexit
 import functools
 import os
 import sys
-import threading
 import zlib
 from typing import Any
 
 import numpy as np
 
-from ..core import heap
 from ..core.arrays import array_over
 from ..core.dispatch import make_ready
 from ..core.dtypes import DTYPES, DType
@@ -40,13 +37,11 @@ _DEFAULT = {"default": 0}
 _known: list[Any] = []  # what is on disk
 _met: list[Any] = []  # what this process has bound besides
 _generation = 0
-_memory: list[Any] = [None, 0]  # of which file, and how many bytes its process had on the heap
-_began_at = 0  # the end of the heap, where it did not grow ahead
 
 
 def begin() -> frozenset[str]:
     """Bind in the background what is known of this program; the names of the operators."""
-    global _generation, _began_at
+    global _generation
     program = _program()
     if program is None:
         return frozenset()
@@ -54,15 +49,9 @@ def begin() -> frozenset[str]:
     _generation = worker.generation()
     atexit.register(_store)
     data = _cache().load(_key(program))
-    version, entries, memory, products = ("", [], [None, 0], {}) if data is None else json.loads(data)
-    _memory[:] = memory
-    if memory[0] is not None and memory[0] == _file_stamp(program):
-        ahead = threading.Thread(target=heap.make_pages, args=heap.grow(memory[1]), daemon=True)
-        ahead.start()  # it does not hold the lock of the interpreter, while the worker binds
-    else:
-        _began_at = heap.end_of_heap()
     if data is None:
         return frozenset()
+    version, entries, products = json.loads(data)
     worker.submit(functools.partial(_bind_all, program, version, entries, products))
     return frozenset([name for name, _, _ in entries])
 
@@ -95,13 +84,11 @@ def _store() -> None:
     program = _program()
     if not _met or program is None or _generation != worker.generation():
         return
-    if _began_at:
-        _memory[:] = [_file_stamp(program), heap.end_of_heap() - _began_at]
     known, met = ({_text(entry): entry for entry in entries} for entries in (_known, _met))
-    if met.keys() <= known.keys() and not _began_at:
+    if met.keys() <= known.keys():
         return
     entries = known | met if len(known | met) <= MOST else met
-    data = [_version(program), list(entries.values()), _memory, sized.known_products()]
+    data = [_version(program), list(entries.values()), sized.known_products()]
     _cache().store(_key(program), _text(data).encode())
 
 
@@ -124,17 +111,8 @@ def _program() -> str | None:
     return f"{'' if spec is None else spec.name} {os.path.realpath(file)}"
 
 
-def _file_stamp(program: str) -> list[int] | None:
-    """Which text the file of the program has."""
-    try:
-        found = os.stat(program.partition(" ")[2])
-    except OSError:
-        return None
-    return [found.st_size, found.st_mtime_ns]
-
-
 def _key(program: str) -> str:
-    name = f"calls 3 {program}".encode()
+    name = f"calls 4 {program}".encode()
     return f"calls-{zlib.crc32(name):08x}{zlib.adler32(name):08x}"
 
 
