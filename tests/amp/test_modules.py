@@ -11,13 +11,6 @@ from torch.testing._internal.common_modules import module_db
 
 import rushlight as rl
 
-# Modules that are not compared, and why.
-DIFFERENT = {
-    "TransformerEncoder": "PyTorch takes a kernel of its own in evaluation, which this library does not have",
-    "TransformerEncoderLayer": "as TransformerEncoder",
-    "Transformer": "as TransformerEncoder",
-    "MultiheadAttention": "as TransformerEncoder",
-}
 SAMPLES = 4
 
 
@@ -29,6 +22,16 @@ def converted(value: Any) -> Any:
         return getattr(rl, str(value).removeprefix("torch."))
     if isinstance(value, torch.device):
         return rl.device(str(value))
+    if isinstance(value, torch.nn.TransformerEncoderLayer):
+        first, attention = value.linear1, value.self_attn
+        return rl.nn.TransformerEncoderLayer(
+            first.in_features,
+            attention.num_heads,
+            first.out_features,
+            value.dropout.p,
+            batch_first=attention.batch_first,
+            norm_first=value.norm_first,
+        )
     if callable(value):
         return getattr(rl.nn.functional, value.__name__)
     if isinstance(value, list | tuple):
@@ -72,8 +75,6 @@ def cases() -> list[Any]:
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_dtypes(info: Any, dtype: str) -> None:
     name = info.name.removeprefix("nn.")
-    if name in DIFFERENT:
-        pytest.skip(DIFFERENT[name])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         samples = info.module_inputs_func(

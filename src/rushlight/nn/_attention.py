@@ -264,8 +264,8 @@ def _merged(masks: _Masks, batch: int, heads: int, keys: int) -> Tensor | None:
 def _with_weights(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float
 ) -> tuple[Tensor, Tensor]:
-    scores = (q * (1.0 / math.sqrt(q.shape[-1]))).bmm(k.transpose(-2, -1))
-    weights = (scores if mask is None else scores + mask).softmax(-1)
+    scaled, keys = q * (1.0 / math.sqrt(q.shape[-1])), k.transpose(-2, -1)
+    weights = (scaled.bmm(keys) if mask is None else mask.baddbmm(scaled, keys)).softmax(-1)
     if dropout > 0.0:
         weights = _functions["dropout"](weights, dropout, True)
     return weights.bmm(v), weights
