@@ -13,9 +13,7 @@ from typing import Any
 
 class _Modes(threading.local):
     grad = True  # operations on tensors that require grad are recorded
-    constant = (
-        False  # the program has turned recording off: what it computes is a constant for all derivatives
-    )
+    constant = False  # the program has turned recording off: derivatives take its results as constants
     forward_grad = True  # tangents are propagated
     inference = False
     dual_levels = 0  # how many levels of forward mode are open
