@@ -75,6 +75,23 @@ def test_inputs_over_one_memory() -> None:
         rl.compile(run, fullgraph=True)(w, other)
 
 
+def test_new_contents_are_read_where_they_are() -> None:
+    """By loops that run later: rows in another order."""
+
+    def run(w: rl.Tensor, g: rl.Tensor) -> rl.Tensor:
+        w.add_(g.softmax(1))
+        return w.flip(0) * 2
+
+    w, g = rl.tensor(_data(300, 40)), rl.tensor(_data(300, 40, seed=1))
+    expected = w.clone()
+    last = run(expected, g)
+    step = rl.compile(run, fullgraph=True)
+    assert _updates(step, w, g) == 1
+    with guarding():
+        np.testing.assert_allclose(step(w, g).numpy_array(), last.numpy_array(), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(w.numpy_array(), expected.numpy_array(), rtol=1e-6, atol=1e-6)
+
+
 def test_old_contents_that_are_needed() -> None:
     def run(w: rl.Tensor) -> rl.Tensor:
         old = w.flip(0) + 1

@@ -54,7 +54,7 @@ def compare(trained: Any, losses: list[float], clip: float | None) -> None:
 
 def train(
     trained: Any, *, divided: bool, compiled: bool, clip: float | None = None, mesh: Any = None
-) -> None:
+) -> Any:
     """Train on batches, of which each process (of `mesh`) has a part if they are `divided`, and compare."""
     size = dist.get_world_size() if mesh is None else mesh.size()
     rank = dist.get_rank() if mesh is None else mesh.get_local_rank()
@@ -71,6 +71,7 @@ def train(
     compare(trained, losses, clip)
     if compiled:
         assert not step.eager, step.eager  # the whole step is one graph
+    return step
 
 
 def sharded(made: Any = None, mesh: Any = None) -> Any:
@@ -110,7 +111,10 @@ def check_data_parallel_views_and_clipping() -> None:
 
 
 def check_data_parallel_compiled() -> None:
-    train(DistributedDataParallel(model(), bucket_cap_mb=0.02), divided=True, compiled=True)
+    step = train(DistributedDataParallel(model(), bucket_cap_mb=0.02), divided=True, compiled=True)
+    ((found,),) = step.specializations.values()
+    assert not found.native_call.writes  # all parameters and states are updated in place
+    assert not found.native_call.gradients  # which native code sets
 
 
 def check_data_parallel_compiled_forward() -> None:

@@ -64,6 +64,31 @@ def test_results_of_earlier_collectives_are_used_while_the_last_one_travels() ->
         unregister(group)
 
 
+def test_inputs_are_updated_in_place_when_all_has_been_waited_for() -> None:
+    """A collective that fails leaves the memory of the caller as it was, so that nothing is written before."""
+    group = register(ProcessGroup("alone", [0], 0))
+    ops = rl.ops._c10d_functional
+    try:
+
+        def program(x: rl.Tensor, *weights: rl.Tensor) -> rl.Tensor:
+            begun = [ops.all_reduce(x[: len(w)] * 2, "sum", "alone") for w in weights]
+            sums = [wait_tensor(each) for each in begun]
+            for weight, found in zip(weights, sums, strict=True):
+                weight.mul_(0.5).sub_(found)
+            return sums[2] @ x
+
+        x, *weights = (rl.randn(n, 8) for n in (8, 3, 5, 8))
+        notes = rl.explain(program, x, *weights).fusion
+        assert sum("is written in place of arg" in note for note in notes) == 3, notes
+        again = [weight.clone() for weight in weights]
+        expected = program(x, *again)
+        assert rl.allclose(rl.compile(program, fullgraph=True)(x, *weights), expected, rtol=1e-4, atol=1e-4)
+        for found, wanted in zip(weights, again, strict=True):
+            assert rl.allclose(found, wanted, rtol=1e-5, atol=1e-6)
+    finally:
+        unregister(group)
+
+
 def test_a_bucket_is_reduced_in_its_own_memory() -> None:
     group = register(ProcessGroup("alone", [0], 0))
     ops = rl.ops._c10d_functional

@@ -6,7 +6,9 @@ What is computed between the two calls is computed while messages travel. Beside
   gathered before is first read: one is used while the other is on its way.
 - A reduction of what another one gives is begun where the next one of that other group is, so that the first is
   not waited for at once.
-- When the last one has been begun, what needs the results of earlier ones is computed first.
+- When the last one has been begun, what needs the results of earlier ones is computed first, but for new contents
+  of inputs: no step may fail after they are written (schedule/update_in_place.py), so that all calls are waited
+  for before.
 
 Calls that begin a collective stay in their order in each group of processes, which all of them have to agree on.
 """
@@ -101,7 +103,8 @@ def _moved(graph: Graph, moves: Sequence[tuple[Sequence[Node], Node | None]]) ->
 
 
 def _read_in_order(graph: Graph) -> None:
-    """Sort what stands behind the last call that begins by the latest of those calls whose result it needs."""
+    """Sort what stands behind the last call that begins by the latest of those calls whose result it needs. What
+    leads to new contents of inputs comes last."""
     begun = [node for node in graph.nodes if _begins(node)]
     if not begun:
         return
@@ -112,7 +115,22 @@ def _read_in_order(graph: Graph) -> None:
         needed = (value.node for value in node.inputs() if value.node is not None)
         known = number if _waits(node) else latest
         latest[node] = max((known.get(made, -1) for made in needed), default=-1)
-    graph.nodes[behind:] = sorted(graph.nodes[behind:], key=latest.__getitem__)
+    last = _before_updates(graph, [node for node in latest if latest[node] >= 0])
+    graph.nodes[behind:] = sorted(latest, key=lambda node: len(begun) if node in last else latest[node])
+
+
+def _before_updates(graph: Graph, nodes: Sequence[Node]) -> set[Node]:
+    """Of `nodes`, which are in order: those between a call that waits and new contents of an input, and what
+    needs them."""
+    leads = {graph.outputs[output].node for output in graph.updates}
+    for node in reversed(nodes):
+        if node in leads and not _waits(node):
+            leads.update(value.node for value in node.inputs())
+    found: set[Node] = set()
+    for node in nodes:
+        if (node in leads and not _waits(node)) or any(value.node in found for value in node.inputs()):
+            found.add(node)
+    return found
 
 
 # Gathering ahead.

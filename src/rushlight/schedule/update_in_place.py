@@ -2,8 +2,8 @@
 
 A pair is an output and the input whose contents it replaces. The step that computes the output may write it
 to the input's memory if nobody needs the old contents then: every other step that reads them runs before, and
-the step itself reads each element only where it writes it, in the same turn of its loops. The order of stages
-then follows from the memory that steps touch.
+the step itself reads each element only where it writes it, in the same turn of its loops. Loops that read the
+new contents later read them there. The order of stages then follows from the memory that steps touch.
 
 A program that finds an error in its data leaves the caller's memory as it was: nothing is updated in place
 before the last stage that may find one has run. The code of the first such stage looks first whether there
@@ -21,7 +21,7 @@ from ..loops.kernels import Product
 from ..loops.nest import Buffer, Nest
 from ..loops.plans import LoopPlan
 from ..loops.program import Chain, Pair, Program, Step
-from ..loops.rewrite import rewrite_nest, rewrite_store
+from ..loops.rewrite import rename_plan, rewrite_nest, rewrite_store
 from .chains import form_chains
 from .stages import form_stages, may_fail
 
@@ -35,12 +35,20 @@ def update_in_place(program: Program) -> Program:
     while True:
         changed = list(steps)
         by_step: dict[int, dict[Buffer, Buffer]] = {}
+        read: dict[int, dict[Buffer, Buffer]] = {}
         for pair in chosen:
             at = places[pair]
             assert at is not None
             by_step.setdefault(at, {})[pair[0]] = pair[1]
+            for reader in program.readers(pair[0]):
+                assert isinstance(reader, LoopPlan)
+                read.setdefault(at_of[reader.name], {})[pair[0]] = pair[1]
         for at, names in by_step.items():
             changed[at] = _replaced(changed[at], names)
+        for at, names in read.items():
+            plan = changed[at]
+            assert isinstance(plan, LoopPlan)
+            changed[at] = rename_plan(program.recorder, plan, names)
         stages = form_stages(form_chains(changed))
         after = max((n for n, stage in enumerate(stages) if any(map(may_fail, stage.steps))), default=-1)
         late = {b for stage in stages[after + 1 :] for step in stage.steps for b in step.outputs}
@@ -69,11 +77,13 @@ def _writer(program: Program, at_of: Mapping[str, int], pair: Pair) -> int | Non
     """The number of the step that can write the output of a pair in place; None if there is none."""
     new, old = pair
     writers = program.writers(new)
-    if len(writers) != 1 or program.readers(new) or program.writers(old):
+    if len(writers) != 1 or program.writers(old):
         return None
     step = writers[0]
     assert isinstance(step, Step)
     at = at_of[step.name]
+    if not all(isinstance(reader, LoopPlan) and at_of[reader.name] > at for reader in program.readers(new)):
+        return None
     if any(isinstance(other, Step) and at_of[other.name] > at for other in program.readers(old)):
         return None
     return at if _only_there(step, new, old) else None

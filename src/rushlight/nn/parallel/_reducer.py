@@ -365,7 +365,8 @@ class CapturedReduction(Reduction):
             for position in present:
                 parameter = parameters[position]
                 count = parameter.numel()
-                parameter.grad = reduced.narrow(0, offset, count).view(tuple(parameter.shape))
+                # a copy, made where the optimizer reads it: the step takes over the old gradient's memory
+                parameter.grad = reduced.narrow(0, offset, count).view(tuple(parameter.shape)).clone()
                 offset += count
         del self.reducer.captured[AMBIENT.trace]
 
