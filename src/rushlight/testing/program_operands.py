@@ -29,6 +29,7 @@ class Operation:
     run: Callable[..., Any]
     draw: Callable[[Drawing], tuple[tuple[int, ...], tuple[Any, ...]] | None]
     exact: bool = False  # the result is exact if the operands are
+    sums: bool = False  # it adds or multiplies many numbers, and rounds on the way: results may cancel
     breaks: bool = False  # it has no place in a graph: the program runs eagerly from there on
 
 

@@ -122,26 +122,28 @@ OPERATORS: dict[str, Operation] = {
     "where": Operation(lambda test, a, b: library(a).where(test > 0, a, b), three, exact=True),
     "masked_fill": Operation(lambda t, m: t.masked_fill(m < 0, 2), two(is_number, exact=True), exact=True),
     # Reductions and scans.
-    "sum": Operation(method("sum"), one(parameters=dim_and_keepdim)),
-    "sum_all": Operation(method("sum"), one()),
-    "mean": Operation(method("mean"), one(is_float, parameters=dim_and_keepdim)),
+    "sum": Operation(method("sum"), one(parameters=dim_and_keepdim), sums=True),
+    "sum_all": Operation(method("sum"), one(), sums=True),
+    "mean": Operation(method("mean"), one(is_float, parameters=dim_and_keepdim), sums=True),
     "amax": Operation(method("amax"), one(parameters=dim_and_keepdim), exact=True),
     "amin_all": Operation(method("amin"), one(lambda t: t.numel() > 0), exact=True),
     "prod": Operation(
-        lambda t, dim, keep: t.sin().prod(dim, keep), one(is_float, parameters=dim_and_keepdim)
+        lambda t, dim, keep: t.sin().prod(dim, keep), one(is_float, parameters=dim_and_keepdim), sums=True
     ),
     "var": Operation(
-        lambda t, dim, keep: t.var(dim, correction=0, keepdim=keep), one(is_float, parameters=dim_and_keepdim)
+        lambda t, dim, keep: t.var(dim, correction=0, keepdim=keep),
+        one(is_float, parameters=dim_and_keepdim),
+        sums=True,
     ),
-    "logsumexp": Operation(method("logsumexp"), one(is_float, parameters=dim_and_keepdim)),
-    "softmax": Operation(method("softmax"), one(is_float, parameters=full_dim)),
+    "logsumexp": Operation(method("logsumexp"), one(is_float, parameters=dim_and_keepdim), sums=True),
+    "softmax": Operation(method("softmax"), one(is_float, parameters=full_dim), sums=True),
     "argmax": Operation(
         method("argmax"), one(exact=True, wanted=is_number, parameters=dim_and_keepdim), exact=True
     ),
     "any": Operation(method("any"), one(exact=True, parameters=dim_and_keepdim), exact=True),
-    "cumsum": Operation(method("cumsum"), one(parameters=full_dim)),
+    "cumsum": Operation(method("cumsum"), one(parameters=full_dim), sums=True),
     "sort": Operation(lambda t, dim: t.sort(dim).values, one(exact=True, parameters=full_dim), exact=True),
-    "cumprod": Operation(lambda t, dim: t.sin().cumprod(dim), one(is_float, parameters=full_dim)),
+    "cumprod": Operation(lambda t, dim: t.sin().cumprod(dim), one(is_float, parameters=full_dim), sums=True),
     "cummax": Operation(
         lambda t, dim: t.cummax(dim).values,
         one(exact=True, wanted=is_number, parameters=full_dim),
@@ -153,7 +155,9 @@ OPERATORS: dict[str, Operation] = {
         exact=True,
     ),
     "norm": Operation(
-        lambda t, dim, keep: (t.norm(2, dim, keep) + 1).log(), one(is_float, parameters=dim_and_keepdim)
+        lambda t, dim, keep: (t.norm(2, dim, keep) + 1).log(),
+        one(is_float, parameters=dim_and_keepdim),
+        sums=True,
     ),
     # Views and copies.
     "transpose": Operation(method("transpose"), one(parameters=two_dims), exact=True),
@@ -186,12 +190,14 @@ OPERATORS: dict[str, Operation] = {
             dim, in_range(i, t.shape[dim]), t.index_select(dim, in_range(i + 1, t.shape[dim]))
         ),
         gather_operands,
+        sums=True,
     ),
     "gather": Operation(lambda t, i, dim: t.gather(dim, along(i, t, dim)), gather_operands, exact=True),
     "scatter": Operation(lambda t, i, dim: t.scatter(dim, along(i, t, dim), 2), gather_operands, exact=True),
     "scatter_add": Operation(
         lambda t, i, dim: t.scatter_add(dim, along(i, t, dim), t.gather(dim, along(i + 1, t, dim))),
         gather_operands,
+        sums=True,
     ),
     "scatter_amax": Operation(
         lambda t, i, dim: t.scatter_reduce(
@@ -201,7 +207,9 @@ OPERATORS: dict[str, Operation] = {
         exact=True,
     ),
     "index_put": Operation(
-        lambda t, i, dim: t.index_put((in_range(i, t.shape[0]),), t[0], accumulate=dim == 0), gather_operands
+        lambda t, i, dim: t.index_put((in_range(i, t.shape[0]),), t[0], accumulate=dim == 0),
+        gather_operands,
+        sums=True,
     ),
     "stack": Operation(lambda a, b, dim: library(a).stack([a, b], dim), same_shapes, exact=True),
     "chunk": Operation(lambda t, dim, which: t.chunk(2, dim)[-which], one(parameters=half), exact=True),
@@ -211,7 +219,7 @@ OPERATORS: dict[str, Operation] = {
         exact=True,
     ),
     # Products.
-    "matmul": Operation(lambda a, b: (a @ b).tanh(), product_operands),
+    "matmul": Operation(lambda a, b: (a @ b).tanh(), product_operands, sums=True),
     # Into memory that is given, and through views of other dtypes.
     "add_out": Operation(
         lambda a, b: library(a).add(a, b, out=library(a).empty_like(a + b)), undifferentiated(two(is_number))

@@ -108,16 +108,17 @@ class Program:
         values = list(inputs)
         for step, rounds in zip(self.steps, self.rounding, strict=True):
             operands = [values[i] for i in step.operands]
+            if rounds and noise is not None and OPERATIONS[step.name].sums:
+                operands = [t * _errors(t, noise) if t.is_floating_point() else t for t in operands]
             if step.name == "to_float32":
                 result = operands[0].to(rl.float64, copy=True)
             else:
                 result = OPERATIONS[step.name].run(*operands, *step.parameters)
             if rounds and noise is not None:
-                errors = rl.tensor(1 + SINGLE * noise.uniform(-1, 1, tuple(result.shape)))
                 if step.name.endswith("_"):  # what was saved of the result for the backward pass included
-                    (result.data if self.gradients else result).mul_(errors)
+                    (result.data if self.gradients else result).mul_(_errors(result, noise))
                 else:
-                    result = result * errors
+                    result = result * _errors(result, noise)
             values.append(result)
         return [values[i] for i in self.outputs]
 
@@ -133,6 +134,11 @@ class Program:
         ]
         lines += [f"v{len(self.inputs) + i} = {step}" for i, step in enumerate(self.steps)]
         return "\n".join([*lines, f"return {', '.join(f'v{i}' for i in self.outputs)}"])
+
+
+def _errors(t: Any, noise: np.random.Generator) -> Tensor:
+    """Factors of the size that rounding to single precision has."""
+    return rl.tensor(1 + SINGLE * noise.uniform(-1, 1, tuple(t.shape)))
 
 
 class Drawing:
