@@ -30,6 +30,9 @@ class Operation:
     draw: Callable[[Drawing], tuple[tuple[int, ...], tuple[Any, ...]] | None]
     exact: bool = False  # the result is exact if the operands are
     sums: bool = False  # it adds or multiplies many numbers, and rounds on the way: results may cancel
+    in_order: bool = (
+        False  # it adds one number after the other, as PyTorch does: errors grow with their number
+    )
     breaks: bool = False  # it has no place in a graph: the program runs eagerly from there on
 
 

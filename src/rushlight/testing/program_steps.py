@@ -191,6 +191,7 @@ OPERATORS: dict[str, Operation] = {
         ),
         gather_operands,
         sums=True,
+        in_order=True,
     ),
     "gather": Operation(lambda t, i, dim: t.gather(dim, along(i, t, dim)), gather_operands, exact=True),
     "scatter": Operation(lambda t, i, dim: t.scatter(dim, along(i, t, dim), 2), gather_operands, exact=True),
@@ -198,6 +199,7 @@ OPERATORS: dict[str, Operation] = {
         lambda t, i, dim: t.scatter_add(dim, along(i, t, dim), t.gather(dim, along(i + 1, t, dim))),
         gather_operands,
         sums=True,
+        in_order=True,
     ),
     "scatter_amax": Operation(
         lambda t, i, dim: t.scatter_reduce(
@@ -210,6 +212,7 @@ OPERATORS: dict[str, Operation] = {
         lambda t, i, dim: t.index_put((in_range(i, t.shape[0]),), t[0], accumulate=dim == 0),
         gather_operands,
         sums=True,
+        in_order=True,
     ),
     "stack": Operation(lambda a, b, dim: library(a).stack([a, b], dim), same_shapes, exact=True),
     "chunk": Operation(lambda t, dim, which: t.chunk(2, dim)[-which], one(parameters=half), exact=True),

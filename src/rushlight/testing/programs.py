@@ -107,7 +107,9 @@ class Program:
         rounding to single precision has."""
         values = list(inputs)
         for step, rounds in zip(self.steps, self.rounding, strict=True):
-            operands = [values[i] for i in step.operands]
+            operands, terms = [values[i] for i in step.operands], 0
+            if OPERATIONS[step.name].in_order:
+                terms = max(t.numel() for t in operands)
             if rounds and noise is not None and OPERATIONS[step.name].sums:
                 operands = [t * _errors(t, noise) if t.is_floating_point() else t for t in operands]
             if step.name == "to_float32":
@@ -116,9 +118,9 @@ class Program:
                 result = OPERATIONS[step.name].run(*operands, *step.parameters)
             if rounds and noise is not None:
                 if step.name.endswith("_"):  # what was saved of the result for the backward pass included
-                    (result.data if self.gradients else result).mul_(_errors(result, noise))
+                    (result.data if self.gradients else result).mul_(_errors(result, noise, terms))
                 else:
-                    result = result * _errors(result, noise)
+                    result = result * _errors(result, noise, terms)
             values.append(result)
         return [values[i] for i in self.outputs]
 
@@ -136,9 +138,10 @@ class Program:
         return "\n".join([*lines, f"return {', '.join(f'v{i}' for i in self.outputs)}"])
 
 
-def _errors(t: Any, noise: np.random.Generator) -> Tensor:
-    """Factors of the size that rounding to single precision has."""
-    return rl.tensor(1 + SINGLE * noise.uniform(-1, 1, tuple(t.shape)))
+def _errors(t: Any, noise: np.random.Generator, terms: int = 0) -> Tensor:
+    """Factors of the size that rounding to single precision has; after each of so many equal terms, it errs in
+    one direction by a quarter of that."""
+    return rl.tensor(1 + SINGLE * (1 + terms / 4) * noise.uniform(-1, 1, tuple(t.shape)))
 
 
 class Drawing:
