@@ -174,6 +174,7 @@ WRITES: dict[str, Operation] = {
             dim, in_range(i, t.shape[dim]), t.index_select(dim, in_range(i + 1, t.shape[dim]))
         ),
         rows_and_index,
+        in_order=True,
     ),
     "addcmul_": Operation(lambda t, b: t.addcmul_(b.sin(), b.cos(), value=0.5), floats(target_and_source)),
     "lerp_": Operation(lambda t, b: t.lerp_(b.to(t.dtype), 0.25), floats(target_and_source)),
