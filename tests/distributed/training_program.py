@@ -52,9 +52,7 @@ def compare(trained: Any, losses: list[float], clip: float | None) -> None:
     assert all(theirs == bits for theirs in everywhere)
 
 
-def train(
-    trained: Any, *, divided: bool, compiled: bool, clip: float | None = None, mesh: Any = None
-) -> Any:
+def train(trained: Any, *, divided: bool, compiled: bool, clip: float | None = None, mesh: Any = None) -> Any:
     """Train on batches, of which each process (of `mesh`) has a part if they are `divided`, and compare."""
     size = dist.get_world_size() if mesh is None else mesh.size()
     rank = dist.get_rank() if mesh is None else mesh.get_local_rank()

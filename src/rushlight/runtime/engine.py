@@ -1,9 +1,8 @@
 """From LLVM IR to callable addresses.
 
-One TargetMachine emits objects, one ORC JIT links them. A `Library` owns the memory of its code: keep it
-alive as long as the code may run. Unresolved symbols raise; nothing is ever looked up by a name that the
-process happens to export,
-except those given as `imports`.
+Compilers (llvm_compiler.py) emit objects, one ORC JIT links them. A `Library` owns the memory of its code: keep
+it alive as long as the code may run. Unresolved symbols raise; nothing is ever looked up by a name that the
+process happens to export, except those given as `imports`.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from typing import Any
 from ..core.lazy import LazyModule
 from ..core.once import Once
 from .cache import ObjectCache, default_directory, fingerprint, key_of
+from .llvm_compiler import Compilers, target_machine
 from .target import Target, host, initialize
 
 llvm = LazyModule("llvmlite.binding")
@@ -47,16 +47,10 @@ class Engine:
         initialize()
         self.target: Target = host()
         self.cache = cache
-        self._machine = _target_machine(self.target)
-        self._quick_machine = _target_machine(self.target, optimize=0)
+        self._compilers = Compilers(self.target)
         # JITLink places the sections of an object side by side. The older linker asks for each on its own,
         # and in a process with gigabytes of arrays between them the offsets of the small code model overflow.
-        self._jit = llvm.create_lljit_compiler(_target_machine(self.target), use_jit_link=True)
-
-    def header(self) -> str:
-        return (
-            f'target triple = "{self._machine.triple}"\ntarget datalayout = "{self._machine.target_data}"\n'
-        )
+        self._jit = llvm.create_lljit_compiler(target_machine(self.target), use_jit_link=True)
 
     def build(
         self,
@@ -136,41 +130,13 @@ class Engine:
         return key_of(("quick" * quick + ir, self.identity()))
 
     def _compile(self, ir: str, seconds: dict[str, float], quick: bool = False) -> bytes:
-        with _lock:
-            start = time.perf_counter()
-            module = llvm.parse_assembly(self.header() + ir)
-            module.verify()
-            seconds["parse"] = time.perf_counter() - start
-            start = time.perf_counter()
-            if not quick:
-                self._optimize(module)
-            seconds["optimize"] = time.perf_counter() - start
-            start = time.perf_counter()
-            code: bytes = (self._quick_machine if quick else self._machine).emit_object(module)
-            seconds["emit"] = time.perf_counter() - start
-            return code
-
-    def _optimize(self, module: Any) -> None:
-        """Clean up code that is already vectorised.
-
-        Inline helpers, promote memory to registers, fold, tidy branches.
-        """
-        builder = llvm.create_pass_builder(self._machine, llvm.create_pipeline_tuning_options(speed_level=1))
-        passes = llvm.create_new_module_pass_manager()
-        passes.add_always_inliner_pass()
-        passes.add_global_dead_code_eliminate_pass()
-        passes.add_sroa_pass()
-        passes.add_instruction_combine_pass()
-        passes.add_simplify_cfg_pass()
-        passes.run(module, builder)
+        with self._compilers.one() as compiler:
+            return compiler.object_code(ir, seconds, quick)
 
     def assembly(self, ir: str) -> str:
         """The optimised assembly of `ir`, to look at."""
-        with _lock:
-            module = llvm.parse_assembly(self.header() + ir)
-            self._optimize(module)
-            text: str = self._machine.emit_assembly(module)
-            return text
+        with self._compilers.one() as compiler:
+            return compiler.assembly(ir)
 
     def _link(
         self,
@@ -190,16 +156,6 @@ class Engine:
                 builder.import_symbol(name, address)
             tracker = builder.link(self._jit, f"rushlight{next(_serial)}")
             return Library(tracker, {name: tracker[name] for name in exports}, code, seconds)
-
-
-def _target_machine(target: Target, optimize: int = 3) -> Any:
-    """Small code model with position-independent code.
-
-    The JIT default, the large model, is slower to make and run.
-    """
-    return llvm.Target.from_triple(target.triple).create_target_machine(
-        cpu=target.cpu, features=target.features, opt=optimize, codemodel="small", reloc="pic", jit=True
-    )
 
 
 @Once

@@ -61,7 +61,8 @@ _abandoned: list[Any] = []  # memory that is neither used again nor freed
 
 
 class SharedWorkspace:
-    """Memory for temporaries, as large as was ever needed; one call at a time uses it."""
+    """Memory for temporaries, as large as was ever needed; one call at a time uses it. It grows to twice its
+    size at least: new memory costs a page fault a page, and what is not used none."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -71,7 +72,7 @@ class SharedWorkspace:
     def of_size(self, size: int) -> np.ndarray:
         """The memory, by whoever holds the lock."""
         if self._memory.size < size:
-            self._memory = aligned_bytes(size)
+            self._memory = aligned_bytes(max(size, 2 * self._memory.size))
         return self._memory
 
     def renew(self) -> np.ndarray:

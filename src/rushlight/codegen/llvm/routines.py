@@ -15,7 +15,6 @@ import importlib
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from queue import SimpleQueue
 from typing import Any
 
 from ...core.lazy import LazyModule
@@ -35,6 +34,8 @@ Body = Callable[..., None]
 _bodies: dict[str, tuple[type[Struct], Body, bool]] = {}
 _libraries: list[Library] = []  # whose code may run as long as the process does
 _addresses: dict[str, int] = {}
+_codes: dict[str, bytes] = {}  # of those that are linked or will be
+_compiling: dict[str, threading.Event] = {}  # those that a thread is at
 _likely: set[str] = set()  # to be compiled unless code is emitted before
 _lock = threading.Lock()
 
@@ -120,46 +121,42 @@ def _routines_in(names: Iterable[str]) -> list[str]:
 
 
 def _compile_missing(names: Sequence[str], target: Target) -> None:
-    """Each in a module of its own: a program that calls others beside it finds it on disk all the same."""
+    """Each in a module of its own: a program that calls others beside it finds it on disk all the same. Threads
+    share the work; who needs all of them links them."""
+    missing = [name for name in names if name not in _addresses]
+    left = [name for name in missing if not _compile(name, target, wait=False)]
+    for name in left:
+        _compile(name, target, wait=True)
     with _lock:
-        missing = [name for name in names if name not in _addresses]
-        if not missing:
-            return
-        known = [engine().known(_title(name)) for name in missing]
-        texts = _emit_ahead([n for n, code in zip(missing, known, strict=True) if code is None], target)
-        codes = [
-            engine().named(_title(name), texts[name], quick=partial(_is_quick, name))
-            if code is None
-            else code
-            for name, code in zip(missing, known, strict=True)
-        ]
-        library = engine().link(codes[0], missing, {}, codes[1:])
-        _libraries.append(library)
-        _addresses.update(library.addresses)
+        missing = [name for name in missing if name not in _addresses]
+        if missing:
+            first, *others = (_codes[name] for name in missing)
+            library = engine().link(first, missing, {}, others)
+            _libraries.append(library)
+            _addresses.update(library.addresses)
 
 
-def _emit_ahead(names: Sequence[str], target: Target) -> dict[str, Callable[[], str]]:
-    """What gives the text of each routine: of several, another thread writes the next ones while LLVM compiles,
-    or this thread waits for LLVM."""
-    if len(names) < 2:
-        return {name: partial(emitted, name, target) for name in names}
-    ready: dict[str, SimpleQueue[str | Exception]] = {name: SimpleQueue() for name in names}
-
-    def write() -> None:
-        for name, queue in ready.items():
-            try:
-                queue.put(emitted(name, target))
-            except Exception as error:
-                queue.put(error)
-
-    def text(name: str) -> str:
-        found = ready[name].get()
-        if isinstance(found, Exception):
-            raise found
-        return found
-
-    threading.Thread(target=write, name="rushlight texts", daemon=True).start()
-    return {name: partial(text, name) for name in names}
+def _compile(name: str, target: Target, *, wait: bool) -> bool:
+    """Have the object code of a routine, if no other thread is at it, or when that one is done."""
+    while True:
+        with _lock:
+            if name in _codes:
+                return True
+            theirs = _compiling.get(name)
+            if theirs is None:
+                ours = _compiling[name] = threading.Event()
+                break
+        if not wait:
+            return False
+        theirs.wait()  # it has the code then, or has given up
+    try:
+        made = partial(emitted, name, target)
+        _codes[name] = engine().named(_title(name), made, quick=partial(_is_quick, name))
+    finally:
+        with _lock:
+            del _compiling[name]
+        ours.set()
+    return True
 
 
 def _is_quick(name: str) -> bool:
