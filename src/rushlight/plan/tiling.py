@@ -270,14 +270,18 @@ def _grid(p: ProductShape, tiles: int, panels: int) -> Grid:
     wanted //= batch
     best, least = (1, 1), math.inf
     for rows in range(1, min(tiles, wanted) + 1):
-        if 1 + 2 * rows / p.rows >= least:
+        along = 1 + 2 * rows / p.rows
+        if along >= least:
             break  # more rows cost more, whatever the columns are
-        most = {min(panels, wanted // rows), min(panels, -(-wanted // (2 * rows)))}
-        for columns in {*most, *(1 << n.bit_length() - 1 for n in most)}:
-            count = batch * rows * columns
-            again = 2 * rows / p.rows + 2 * columns / p.columns
-            idle = 1 + 1 / count if count > 1 else SERIAL_COST
-            cost = idle * (1 + again) * (UNEVEN_PANELS if panels % columns else 1)
-            if cost < least:
-                best, least = (rows, columns), cost
+        tried = 0
+        for most in (min(panels, -(-wanted // (2 * rows))), min(panels, wanted // rows)):
+            for columns in (1 << most.bit_length() - 1, most):
+                if columns == tried:
+                    continue
+                tried = columns
+                count = batch * rows * columns
+                idle = 1 + 1 / count if count > 1 else SERIAL_COST
+                cost = idle * (along + 2 * columns / p.columns) * (UNEVEN_PANELS if panels % columns else 1)
+                if cost < least:
+                    best, least = (rows, columns), cost
     return Grid(batch, *best)
