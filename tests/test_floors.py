@@ -37,7 +37,15 @@ FLOORS = [
     ["lowering"],
     ["schedule"],
     # the machine that code is for, what makes code callable, and the modes that change what is generated
-    ["runtime.target", "runtime.cache", "runtime.engine", "runtime.profile", "runtime.redzones"],
+    [
+        "runtime.target",
+        "runtime.cache",
+        "runtime.machine",
+        "runtime.images",
+        "runtime.engine",
+        "runtime.profile",
+        "runtime.redzones",
+    ],
     ["plan"],
     ["codegen"],
     ["runtime"],  # what runs generated code

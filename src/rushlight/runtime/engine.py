@@ -1,12 +1,14 @@
 """From LLVM IR to callable addresses.
 
-Compilers (llvm_compiler.py) emit objects, one ORC JIT links them. A `Library` owns the memory of its code: keep
-it alive as long as the code may run. Unresolved symbols raise; nothing is ever looked up by a name that the
-process happens to export, except those given as `imports`.
+Compilers (llvm_compiler.py) emit objects, which become images (images.py); where they cannot, one ORC JIT links
+them. A `Library` owns the memory of its code: keep it alive as long as the code may run. Unresolved symbols raise;
+nothing is ever looked up by a name that the process happens to export, except those given as `imports`. LLVM is
+loaded when something is to be compiled, not for code from the cache.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import threading
 import time
@@ -16,8 +18,11 @@ from typing import Any
 from ..core.lazy import LazyModule
 from ..core.once import Once
 from .cache import ObjectCache, default_directory, fingerprint, key_of
+from .images import image_of, is_image
+from .images import load as load_images
 from .llvm_compiler import Compilers, target_machine
-from .target import Target, host, initialize
+from .machine import machine
+from .target import Target
 
 llvm = LazyModule("llvmlite.binding")
 
@@ -28,12 +33,12 @@ _serial = itertools.count()
 class Library:
     """Linked native code. `addresses` holds the exported functions."""
 
-    __slots__ = ("_tracker", "addresses", "calls", "object_code", "seconds")
+    __slots__ = ("_memory", "addresses", "calls", "object_code", "seconds")
 
     def __init__(
-        self, tracker: Any, addresses: dict[str, int], object_code: bytes, seconds: dict[str, float]
+        self, memory: Any, addresses: dict[str, int], object_code: bytes, seconds: dict[str, float]
     ) -> None:
-        self._tracker = tracker
+        self._memory = memory  # what the code lives in
         self.addresses = addresses
         self.object_code = object_code
         self.calls: Any = None  # what lives as long as this code, which calls it
@@ -44,13 +49,10 @@ class Engine:
     """Compiles and links modules for the host."""
 
     def __init__(self, cache: ObjectCache) -> None:
-        initialize()
-        self.target: Target = host()
         self.cache = cache
+        self._host = machine(cache)
+        self.target: Target = self._host.target
         self._compilers = Compilers(self.target)
-        # JITLink places the sections of an object side by side. The older linker asks for each on its own,
-        # and in a process with gigabytes of arrays between them the offsets of the small code model overflow.
-        self._jit = llvm.create_lljit_compiler(target_machine(self.target), use_jit_link=True)
 
     def build(
         self,
@@ -123,15 +125,15 @@ class Engine:
 
     def identity(self) -> str:
         """Everything but the program that decides the object code."""
-        version = ".".join(map(str, llvm.llvm_version_info))
-        return key_of((self.target.triple, self.target.cpu, self.target.features, version))
+        return key_of((self.target.triple, self.target.cpu, self.target.features, self._host.llvm))
 
     def _key(self, ir: str, quick: bool) -> str:
         return key_of(("quick" * quick + ir, self.identity()))
 
     def _compile(self, ir: str, seconds: dict[str, float], quick: bool = False) -> bytes:
         with self._compilers.one() as compiler:
-            return compiler.object_code(ir, seconds, quick)
+            code = compiler.object_code(ir, seconds, quick)
+        return image_of(code) or code
 
     def assembly(self, ir: str) -> str:
         """The optimised assembly of `ir`, to look at."""
@@ -146,16 +148,36 @@ class Engine:
         seconds: dict[str, float],
         others: Sequence[bytes] = (),
     ) -> Library:
-        with _lock:
-            builder = llvm.JITLibraryBuilder().add_object_img(code)
-            for other in others:
-                builder.add_object_img(other)
-            for name in exports:
-                builder.export_symbol(name)
-            for name, address in imports.items():
-                builder.import_symbol(name, address)
-            tracker = builder.link(self._jit, f"rushlight{next(_serial)}")
-            return Library(tracker, {name: tracker[name] for name in exports}, code, seconds)
+        images, objects = [], []
+        for each in (code, *others):
+            (images if is_image(each) else objects).append(each)
+        memory, addresses = load_images(images, imports)
+        rest = [name for name in exports if name not in addresses]
+        tracker = _linked_by_llvm(self.target, objects, rest, imports) if objects or rest else {}
+        addresses = {name: addresses[name] if name in addresses else tracker[name] for name in exports}
+        return Library((memory, tracker), addresses, code, seconds)
+
+
+def _linked_by_llvm(
+    target: Target, codes: Sequence[bytes], exports: Sequence[str], imports: Mapping[str, int]
+) -> Any:
+    """What owns the code of objects that have no image; it gives the address of what they export."""
+    with _lock:
+        builder = llvm.JITLibraryBuilder()
+        for code in codes:
+            builder.add_object_img(code)
+        for name in exports:
+            builder.export_symbol(name)
+        for name, address in imports.items():
+            builder.import_symbol(name, address)
+        return builder.link(_linker(target), f"rushlight{next(_serial)}")
+
+
+@functools.cache
+def _linker(target: Target) -> Any:
+    # JITLink places the sections of an object side by side. The older linker asks for each on its own,
+    # and in a process with gigabytes of arrays between them the offsets of the small code model overflow.
+    return llvm.create_lljit_compiler(target_machine(target), use_jit_link=True)
 
 
 @Once

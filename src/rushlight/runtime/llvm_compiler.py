@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..core.lazy import LazyModule
-from .target import Target
+from .target import Target, initialize
 
 llvm = LazyModule("llvmlite.binding")
 
@@ -98,6 +98,7 @@ def target_machine(target: Target, optimize: int = 3) -> Any:
 
     The JIT default, the large model, is slower to make and run.
     """
+    initialize()
     return llvm.Target.from_triple(target.triple).create_target_machine(
         cpu=target.cpu, features=target.features, opt=optimize, codemodel="small", reloc="pic", jit=True
     )
