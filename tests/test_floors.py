@@ -42,6 +42,7 @@ FLOORS = [
         "runtime.cache",
         "runtime.machine",
         "runtime.images",
+        "runtime.objects",
         "runtime.engine",
         "runtime.profile",
         "runtime.redzones",
@@ -158,6 +159,7 @@ CALLBACKS = {
     ("core.tensor", "_before_flag"): "requires_grad is set in a capture",
     ("core.transforms", "_untracked"): "a tensor of a transform is printed",
     ("eager.calls", "_stored"): "kernels are taken from disk once the compiler is loaded",
+    ("eager.calls", "_stored_under"): "kernels are taken from disk once the compiler is loaded",
     ("runtime.profile", "_listeners"): "compiled functions have forms with clocks, and others",
     ("runtime.redzones", "_listeners"): FORGET,
 }

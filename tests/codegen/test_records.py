@@ -10,8 +10,9 @@ import pytest
 
 import rushlight as rl
 from rushlight.codegen.llvm.records import Position, word_of
-from rushlight.codegen.llvm.sizes import SizeTable, stage_numbers
+from rushlight.codegen.llvm.sizes import SizeTable
 from rushlight.core.symbols import Symbols
+from rushlight.loops.tasks import stage_numbers
 from rushlight.runtime.sized import derived_numbers
 
 

@@ -19,7 +19,7 @@ def cache(tmp_path: Path) -> ObjectCache:
 
 def entry(cache: ObjectCache, key: str) -> Path:
     assert cache.directory is not None
-    return cache.directory / (key + SUFFIX)
+    return Path(cache.directory) / (key + SUFFIX)
 
 
 def test_round_trip(cache: ObjectCache) -> None:
@@ -75,7 +75,7 @@ def test_entries_others_can_write_are_absent(cache: ObjectCache) -> None:
 def test_a_directory_others_can_write_is_not_used(cache: ObjectCache) -> None:
     cache.store("k", b"code")
     assert cache.directory is not None
-    cache.directory.chmod(0o777)
+    Path(cache.directory).chmod(0o777)
     assert cache.load("k") is None
     assert not cache.store("other", b"code")
 
@@ -108,7 +108,7 @@ def test_the_oldest_entries_go_first(cache: ObjectCache, monkeypatch: pytest.Mon
 
 def test_the_environment_chooses_or_turns_off(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("RUSHLIGHT_CACHE_DIR", str(tmp_path))
-    assert default_directory() == tmp_path
+    assert default_directory() == str(tmp_path)
     monkeypatch.setenv("RUSHLIGHT_CACHE_DIR", "")
     assert default_directory() is None
     assert not ObjectCache(None).store("k", b"code")

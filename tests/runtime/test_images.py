@@ -7,6 +7,7 @@ import platform
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,8 +15,9 @@ from rushlight.runtime import engine as engine_module
 from rushlight.runtime import machine as machine_module
 from rushlight.runtime.cache import ObjectCache
 from rushlight.runtime.engine import Engine
-from rushlight.runtime.images import image_of, is_image, load
+from rushlight.runtime.images import is_image, load
 from rushlight.runtime.machine import machine
+from rushlight.runtime.objects import image_of
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() != "x86_64", reason="images are of ELF for x86-64"
@@ -64,6 +66,7 @@ define i64 @constants(i64 %a, i64 %b) {
 }
 declare double @llvm.copysign.f64(double, double)
 """
+NO_IMAGES = SimpleNamespace(image_of=lambda code: None)
 EXPORTS = ("through_table", "calls", "constants", "counted")
 Binary = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 Unary = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
@@ -82,7 +85,7 @@ def test_an_image_computes_what_linked_code_does(tmp_path: Path, monkeypatch: py
     imports = {"outside": ctypes.cast(outside, ctypes.c_void_p).value, "far": ctypes.addressof(far)}
     own = Engine(ObjectCache(None)).build(TEXT, EXPORTS, imports)
     assert is_image(own.object_code)
-    monkeypatch.setattr(engine_module, "image_of", lambda code: None)
+    monkeypatch.setattr(engine_module, "objects", NO_IMAGES)
     linked = Engine(ObjectCache(None)).build(TEXT, EXPORTS, imports)
     assert linked.object_code.startswith(b"\x7fELF")
     assert results(own) == results(linked) == [42, 600, 213, 635, 1064, 990, 8]
@@ -104,7 +107,7 @@ def test_images_and_objects_are_loaded_together(monkeypatch: pytest.MonkeyPatch)
     engine = Engine(ObjectCache(None))
     first, _ = engine.compile("define i64 @one() {\n  ret i64 1\n}\n")
     with monkeypatch.context() as patch:
-        patch.setattr(engine_module, "image_of", lambda code: None)
+        patch.setattr(engine_module, "objects", NO_IMAGES)
         second, _ = engine.compile("define i64 @two() {\n  ret i64 2\n}\n")
     third, _ = engine.compile("define i64 @three() {\n  ret i64 3\n}\n")
     library = engine.link(first, ("one", "two", "three"), {}, (second, third))

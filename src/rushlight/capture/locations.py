@@ -7,7 +7,6 @@ which stand for variables of enclosing functions, attributes that a class has, o
 from __future__ import annotations
 
 import operator
-import random
 import types
 from array import array
 from collections.abc import Collection, Iterator, Sequence
@@ -16,7 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from ..core.lazy import LazyModule
 from ..core.tensor import Tensor
+
+random = LazyModule("random")
 
 PLAIN = (int, float, bool, str, complex, bytes, type(None))
 MISSING = object()
@@ -253,7 +255,7 @@ class State:
         return Snapshot(list(of.items()))
 
 
-def _generator_state(of: random.Random) -> Any:
+def _generator_state(of: Any) -> Any:
     """The state of Python's generator, its 625 words as bytes: comparing them one by one took milliseconds."""
     state = of.getstate()
     if type(of).getstate is not random.Random.getstate:

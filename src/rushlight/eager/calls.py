@@ -8,6 +8,7 @@ thread of worker.py.
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import time
@@ -84,6 +85,23 @@ class CallKind:
             return
         with _looking:
             self._look_once(op, form)
+
+    def take(self, keys: Iterable[str]) -> None:
+        """Take the kernels with these keys from disk, by stage: those that calls of this kind had elsewhere."""
+        if not stored_kernels_are_there():
+            return
+        assert _stored_under is not None
+        with _looking:
+            for stage, key in enumerate(keys):
+                kernel = None if self.kernels.get(stage) or self.queued else _stored_under(key)
+                if kernel is None:
+                    return
+                self.kernels.setdefault(stage, kernel)
+
+    def keys(self) -> list[str]:
+        """Of the kernels, as far as they are on disk."""
+        known = [kernel.key for _, kernel in sorted(self.kernels.items())]
+        return list(itertools.takewhile(bool, known))
 
     def _look_once(self, op: OpDef, form: Form) -> None:
         if self.looked:  # by another thread, meanwhile
@@ -185,7 +203,7 @@ class OperatorCalls:
         if bound is not None:
             self._call_natively(key, {**bound, **refused}, form)
             if _when_bound is not None:
-                _when_bound(op, args, key)
+                _when_bound(op, args, key, kind.keys())
             return self.run(op, args)
         if kind.refused:
             self._give_up()
@@ -198,12 +216,13 @@ class OperatorCalls:
             self._request(kind, form)
         return result
 
-    def bind_ahead(self, args: Arguments, key: Any) -> None:
-        """Bind a kernel that is on disk to a call that is likely to come."""
+    def bind_ahead(self, args: Arguments, key: Any, keys: Iterable[str]) -> None:
+        """Bind a kernel that is on disk, perhaps under one of `keys`, to a call that is likely to come."""
         form = None if key in self.natives else form_of(self.op, args, self.live)
         if form is None or len(self.natives) >= MOST_BOUND or len(self.kinds) >= MOST_KINDS:
             return
         kind = self.kinds.setdefault(form.key, CallKind(form.fixed))
+        kind.take(keys)
         kind.look(self.op, form)
         bound = None if kind.refused else kind.bind(self.op, form, [t._array for t in tensors_in(args)], ())
         if bound is not None and key not in self.natives:
@@ -243,22 +262,23 @@ _UNKNOWN: Any = object()  # a signature that was not met
 _looking = threading.Lock()  # for kernels on disk
 _begun = False  # whether was looked for what earlier processes of this program bound
 _expected: frozenset[str] = frozenset()  # operators that these had kernels for
-_when_bound: Callable[[OpDef, Arguments, Any], None] | None = None
-_stored: Callable[[OpDef, Form, int], Any] | None = None  # finds kernels on disk, once the compiler is there
+_when_bound: Callable[[OpDef, Arguments, Any, list[str]], None] | None = None
+_stored: Callable[[OpDef, Form, int], Any] | None = None  # finds kernels on disk, once that can be loaded
+_stored_under: Callable[[str], Any] | None = None  # the same, by their keys
 _spent = 0.0  # seconds of NumPy's time before that
 
 
-def on_bound(note: Callable[[OpDef, Arguments, Any], None]) -> None:
-    """Have `note` called with each call that a kernel is bound to when it comes."""
+def on_bound(note: Callable[[OpDef, Arguments, Any, list[str]], None]) -> None:
+    """Have `note` called with each call that a kernel is bound to when it comes, and the keys of its kernels."""
     global _when_bound
     _when_bound = note
 
 
-def bind_ahead(op: OpDef, args: Arguments, key: Any) -> None:
-    """Bind a kernel that is on disk to a call that is likely to come."""
+def bind_ahead(op: OpDef, args: Arguments, key: Any, keys: Iterable[str]) -> None:
+    """Bind a kernel that is on disk, perhaps under one of `keys`, to a call that is likely to come."""
     found = _calls.get(op)
     if found is not None:
-        found.bind_ahead(args, key)
+        found.bind_ahead(args, key, keys)
 
 
 def stored_kernels_are_there(op: OpDef | None = None) -> bool:
@@ -269,9 +289,9 @@ def stored_kernels_are_there(op: OpDef | None = None) -> bool:
     return _stored is not None
 
 
-def install_stored(load: Callable[[OpDef, Form, int], Any]) -> None:
-    global _stored
-    _stored = load
+def install_stored(load: Callable[[OpDef, Form, int], Any], under: Callable[[str], Any]) -> None:
+    global _stored, _stored_under
+    _stored, _stored_under = load, under
 
 
 def _spend(kind: CallKind, seconds: float) -> None:

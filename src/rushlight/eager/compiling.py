@@ -85,12 +85,13 @@ def _compiled(op: OpDef, form: Form, given: Sequence[Any]) -> Kernel:
     )
     if changes() != before:
         raise Unsuitable("another thread has changed what it depends on")
+    kept = False
     if key is not None and compiled.forward.key is not None:
         try:
-            engine().cache.store(key, pack(compiled.forward.key, record, specialization.live))
+            kept = engine().cache.store(key, pack(compiled.forward.key, record, specialization.live))
         except NoRecord as reason:
             logger("eager").debug("%s is compiled in every process: %s", op.name, reason)
-    return Kernel(record, executable)
+    return Kernel(record, executable, key if kept else None)
 
 
 def _inputs_of(given: Sequence[Any]) -> list[int | type]:

@@ -12,8 +12,7 @@ import json
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -137,8 +136,7 @@ def numbers_as_data(live: LiveInputs) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
-class View:
+class View(NamedTuple):
     """How a result sees an output of the program, in expressions of sizes."""
 
     shape: Sequence[Any]
@@ -154,8 +152,7 @@ class View:
         return View(shape, strides, evaluate_data(self.offset, sizes), self.lazy)
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(NamedTuple):
     """What a kernel returns at one place: an output of the program, a view of it, or, with neither, None."""
 
     output: int | None
@@ -191,8 +188,7 @@ def _structure(data: Any) -> TreeSpec:
     return TreeSpec(_CONTAINERS[name], None, tuple(map(_structure, children)))
 
 
-@dataclass(frozen=True)
-class KernelRecord:
+class KernelRecord(NamedTuple):
     """A kernel without its program. `inputs` has for each input of the program the number of a leaf, or the type
     of the numbers that it holds."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -61,14 +60,18 @@ def usual_leaves(form: Form, stage: int) -> list[Any] | None:
 def stored_kernel(op: OpDef, form: Form, given: Sequence[Any]) -> Kernel | None:
     """A kernel that was captured with these leaves."""
     key = record_key(op, form, given)
-    data = None if key is None else engine().cache.load(key)
+    found = None if key is None else kernel_under(key)
+    return found if found is not None and found.holds(given) else None  # not if captured with other numbers
+
+
+def kernel_under(key: str) -> Kernel | None:
+    """The kernel that an earlier process has kept under this key."""
+    data = engine().cache.load(key)
     if data is None:
         return None
     program, record = unpack(data)
-    if not record.numbers.holds(record.numbers.read(given)):
-        return None  # it was captured with other numbers
     executable = stored_program(program)
-    return None if executable is None else Kernel(record, executable)
+    return None if executable is None else Kernel(record, executable, key)
 
 
 def example_of(operand: Operand) -> Tensor:
@@ -84,7 +87,10 @@ def example_of(operand: Operand) -> Tensor:
 class Kernel:
     """An operator as native code."""
 
-    def __init__(self, record: KernelRecord, executable: Executable | SizedExecutable) -> None:
+    def __init__(
+        self, record: KernelRecord, executable: Executable | SizedExecutable, key: str | None = None
+    ) -> None:
+        self.key = key  # under which it is on disk
         self._results, self._structure, self._live = record.results, record.structure, record.numbers
         self._executable = executable
         self._single = len(record.results) == 1 and record.structure.type is None
@@ -93,7 +99,11 @@ class Kernel:
 
     def serves(self, form: Form) -> bool:
         """Whether the guards of the kernel hold for the sizes of a form."""
-        return self._live.holds(self._live.read(form.leaves))
+        return self.holds(form.leaves)
+
+    def holds(self, leaves: Sequence[Any]) -> bool:
+        """Whether its guards hold for these operands and numbers."""
+        return self._live.holds(self._live.read(leaves))
 
     def bind(self, form: Form, arrays: Sequence[np.ndarray]) -> Callable[..., Any] | None:
         """The kernel for a call of this form on arrays like these; None if it does not serve its sizes.
@@ -276,7 +286,7 @@ def _viewed(slot: OutputSlot, view: View) -> OutputSlot:
     plain = slot.strides is None and view.strides == contiguous_strides(shape) and view.offset == 0
     if not plain or view.lazy or math.prod(shape) != math.prod(slot.shape):
         raise Unsuitable("it returns a view")
-    return replace(slot, shape=shape)
+    return slot._replace(shape=shape)
 
 
 def _places(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
@@ -307,4 +317,4 @@ def _memory(array: np.ndarray) -> np.ndarray:
 
 
 redzones.on_change(forget)
-install_stored(stored_form)
+install_stored(stored_form, kernel_under)

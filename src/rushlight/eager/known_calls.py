@@ -1,9 +1,9 @@
 """Which calls earlier processes of this program had kernels for, in the object cache.
 
 A program that starts again would meet them one by one, and have NumPy answer until the kernel of each is there.
-What one process bound (the operator, its arguments, the signature) is kept under the name of the program; the
-next one binds the same in the background, beginning with its first call of an operator. It decides when kernels
-come, never which. Programs without a file, as at a prompt, are not known.
+What one process bound (the operator, its arguments, the signature, the keys of its kernels) is kept under the
+name of the program; the next one binds the same in the background, beginning with its first call of an operator.
+It decides when kernels come, never which. Programs without a file, as at a prompt, are not known.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def begin() -> frozenset[str]:
         return frozenset()
     version, entries, products = json.loads(data)
     worker.submit(functools.partial(_bind_all, program, version, entries, products))
-    return frozenset([name for name, _, _ in entries])
+    return frozenset([name for name, *_ in entries])
 
 
 def _bind_all(program: str, version: str, entries: list[Any], products: dict[str, list[int]]) -> None:
@@ -61,20 +61,20 @@ def _bind_all(program: str, version: str, entries: list[Any], products: dict[str
         return
     sized.tell_products(products)
     _known[:] = entries
-    for name, args, key in entries:
+    for name, args, key, keys in entries:
         go_on()
         op = REGISTRY.ops.get(name)
         if op is not None:
             make_ready(op)
-            calls.bind_ahead(op, _arguments(op, args), _value(key))
+            calls.bind_ahead(op, _arguments(op, args), _value(key), keys)
 
 
-def _note(op: OpDef, args: tuple[Any, ...], key: Any) -> None:
+def _note(op: OpDef, args: tuple[Any, ...], key: Any, keys: list[str]) -> None:
     """A kernel was bound to a call."""
     if len(_met) < MOST:
         try:
             described = [_of_argument(a, d) for a, d in zip(args, op.defaults, strict=True)]
-            _met.append([op.name, described, _data(key)])
+            _met.append([op.name, described, _data(key), keys])
         except _NoData:
             return
 
@@ -84,7 +84,7 @@ def _store() -> None:
     program = _program()
     if not _met or program is None or _generation != worker.generation():
         return
-    known, met = ({_text(entry): entry for entry in entries} for entries in (_known, _met))
+    known, met = ({_text(entry[:3]): entry for entry in entries} for entries in (_known, _met))
     if met.keys() <= known.keys():
         return
     entries = known | met if len(known | met) <= MOST else met
@@ -112,7 +112,7 @@ def _program() -> str | None:
 
 
 def _key(program: str) -> str:
-    name = f"calls 4 {program}".encode()
+    name = f"calls 5 {program}".encode()
     return f"calls-{zlib.crc32(name):08x}{zlib.adler32(name):08x}"
 
 

@@ -8,8 +8,7 @@ their rank.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..core.dispatch import infer
 from ..core.registry import Kind, OpDef
@@ -20,8 +19,7 @@ from .operators import OF_ONE_SIZE
 Arguments = tuple[Any, ...]
 
 
-@dataclass(frozen=True)
-class ArrayLayout:
+class ArrayLayout(NamedTuple):
     """How an array lies in memory: what of it live sizes are read from."""
 
     shape: tuple[int, ...]
@@ -60,15 +58,13 @@ class Operand:
         return self.dtype, sizes, None, tuple([min(s, 2) for s in strides])
 
 
-@dataclass(frozen=True)
-class Slot:
+class Slot(NamedTuple):
     """The place of a leaf in the arguments of an operator."""
 
     number: int
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(NamedTuple):
     """A call as a kernel sees it. `arguments` has a `Slot` for each of the `leaves`: operands and numbers.
     `numbers` are the arguments that may be such numbers and are no defaults: leaves, or None for other values."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -51,8 +51,7 @@ class RowLayout:
         return 1 if self.single else USUAL
 
 
-@dataclass(frozen=True)
-class RowRecord:
+class RowRecord(NamedTuple):
     """What a row program needs besides its code: what a kernel needs, which outputs are to be written to which
     tensors, and how many changes of which tensors count."""
 

@@ -7,12 +7,7 @@ from dataclasses import dataclass
 from ..core.index import Index
 from ..core.symbols import hint
 from .nest import Buffer, Nest, Store
-
-AWAKE_WORK = (
-    250_000  # instructions from which waking threads pays, among launches that keep them awake (training)
-)
-TASK_WORK = 200_000  # instructions of a task at least: its launch is then 1 % of it
-MOST_TASKS = 64  # tasks of a kernel: enough for the threads of a socket to share evenly
+from .tasks import split_rows
 
 
 @dataclass(frozen=True)
@@ -33,15 +28,6 @@ class Split:
     def tasks_and_rows(self) -> tuple[int, int]:
         """How many tasks there are, and how many points each has, in the call that was captured."""
         return split_rows(hint(self.extent), hint(self.work), self.unit, self.always)
-
-
-def split_rows(extent: int, work: int, unit: int, always: int) -> tuple[int, int]:
-    """How many tasks share a loop, and how many of its points each has."""
-    tasks = 1 if work < AWAKE_WORK else min(extent, max(2, work // TASK_WORK), MOST_TASKS)
-    rows = -(-extent // tasks)
-    step = max(unit if tasks > 1 else 1, always)
-    rows = -(-rows // step) * step
-    return (-(-extent // rows) if rows else 1), rows
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,8 @@ from ..loops.expr import Expr, cost, walk
 from ..loops.extents import points_of
 from ..loops.kernels import Scatter
 from ..loops.nest import Nest, Store
-from ..loops.plans import MOST_TASKS, TASK_WORK, Split
+from ..loops.plans import Split
+from ..loops.tasks import MOST_TASKS, TASK_WORK
 from ..runtime.target import Target
 from ..schedule.cost import SERIAL_WORK
 from .cost import POINT_WORK, WHOLE_ROWS

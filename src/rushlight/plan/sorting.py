@@ -12,7 +12,7 @@ from ..core.index import as_index
 from ..core.symbols import hint, is_size
 from ..loops.kernels import Sort
 from ..loops.nest import Buffer, MemoryKind
-from ..loops.plans import TASK_WORK
+from ..loops.tasks import TASK_WORK
 from ..runtime.target import Target
 from ..schedule.cost import SERIAL_WORK
 from .cost import (

@@ -10,11 +10,11 @@ never an error.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import stat
 from collections.abc import Iterable
-from pathlib import Path
 
 from .. import core
 from ..core.lazy import LazyModule
@@ -46,7 +46,7 @@ def fingerprint() -> str:
     of such a process is its own, nobody else finds it. (Under the name of the new files it would be linked
     with tables that these lay out differently.)
     """
-    root = Path(__file__).parent.parent
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     parts: list[str] = []
     newest = 0
     stack = [root]
@@ -55,17 +55,17 @@ def fingerprint() -> str:
             for entry in entries:
                 if entry.is_dir():
                     if entry.name != "__pycache__":
-                        stack.append(Path(entry.path))
+                        stack.append(entry.path)
                 elif entry.name.endswith(".py"):
                     info = entry.stat()
-                    parts.append(f"{entry.path[len(str(root)) :]} {info.st_size} {info.st_mtime_ns}")
+                    parts.append(f"{entry.path[len(root) :]} {info.st_size} {info.st_mtime_ns}")
                     newest = max(newest, info.st_mtime_ns, info.st_ctime_ns)
     if newest > core.IMPORTED_AT - _COARSE_TIME:
         parts.append(os.urandom(16).hex())
     return key_of(sorted(parts))
 
 
-def default_directory() -> Path | None:
+def default_directory() -> str | None:
     """$RUSHLIGHT_CACHE_DIR, or rushlight/objects in the user's cache directory.
 
     None if the cache is turned off.
@@ -74,19 +74,17 @@ def default_directory() -> Path | None:
     if chosen == "":
         return None
     if chosen is not None:
-        return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME")
-    try:
-        return (Path(base) if base else Path.home() / ".cache") / "rushlight" / "objects"
-    except RuntimeError:
-        return None
+        return chosen
+    home = os.path.expanduser("~")
+    base = os.environ.get("XDG_CACHE_HOME") or (None if home == "~" else os.path.join(home, ".cache"))
+    return None if base is None else os.path.join(base, "rushlight", "objects")
 
 
 class ObjectCache:
     """A directory of object files. `hits` and `misses` count look-ups."""
 
-    def __init__(self, directory: Path | None) -> None:
-        self.directory = directory
+    def __init__(self, directory: str | os.PathLike[str] | None) -> None:
+        self.directory = None if directory is None else os.fspath(directory)
         self.hits = 0
         self.misses = 0
         self._written = 0  # bytes since entries were last looked at
@@ -104,7 +102,7 @@ class ObjectCache:
         if self.directory is None or not _private_directory(self.directory):
             return None
         try:
-            descriptor = os.open(self.directory / (key + SUFFIX), os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+            descriptor = os.open(self._path(key), os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
         except OSError:
             return None
         with os.fdopen(descriptor, "rb") as file:
@@ -118,7 +116,7 @@ class ObjectCache:
         if self.directory is None:
             return False
         try:
-            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _make_directory(self.directory)
             if not _private_directory(self.directory):
                 return False
             descriptor, name = tempfile.mkstemp(dir=self.directory, prefix="tmp-")
@@ -127,9 +125,9 @@ class ObjectCache:
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(_pack(key, data))
-            os.replace(name, self.directory / (key + SUFFIX))
+            os.replace(name, self._path(key))
         except OSError:
-            _remove(Path(name))
+            _remove(name)
             return False
         self._written += len(data)
         # Looking at every entry takes long in a full cache: now and then is enough to keep to the limit.
@@ -138,13 +136,25 @@ class ObjectCache:
             self._evict()
         return True
 
+    def _path(self, key: str) -> str:
+        assert self.directory is not None
+        return os.path.join(self.directory, key + SUFFIX)
+
+    def _paths(self) -> list[str]:
+        """The files of all entries."""
+        assert self.directory is not None
+        try:
+            names = os.listdir(self.directory)
+        except OSError:
+            return []
+        return [os.path.join(self.directory, name) for name in names if name.endswith(SUFFIX)]
+
     def _evict(self) -> None:
         """Remove the oldest entries while the directory is over its limit."""
-        assert self.directory is not None
         entries = []
-        for path in self.directory.glob("*" + SUFFIX):
+        for path in self._paths():
             try:
-                info = path.stat()
+                info = os.stat(path)
             except OSError:
                 continue
             entries.append((info.st_mtime, info.st_size, path))
@@ -159,7 +169,7 @@ class ObjectCache:
         """Remove every entry; returns how many there were."""
         if self.directory is None:
             return 0
-        paths = list(self.directory.glob("*" + SUFFIX))
+        paths = self._paths()
         for path in paths:
             _remove(path)
         return len(paths)
@@ -190,16 +200,23 @@ def _private(info: os.stat_result) -> bool:
     return info.st_uid == os.getuid() and not info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
-def _private_directory(path: Path) -> bool:
+def _make_directory(path: str) -> None:
+    """Make a directory for this user alone, and those that it is in."""
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path, 0o700)
+
+
+def _private_directory(path: str) -> bool:
     try:
-        info = path.stat()
+        info = os.stat(path)
     except OSError:
         return False
     return stat.S_ISDIR(info.st_mode) and _private(info)
 
 
-def _remove(path: Path) -> None:
+def _remove(path: str) -> None:
     try:
-        path.unlink()
+        os.unlink(path)
     except OSError:
         return

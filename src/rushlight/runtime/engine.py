@@ -1,9 +1,9 @@
 """From LLVM IR to callable addresses.
 
 Compilers (llvm_compiler.py) emit objects, which become images (images.py); where they cannot, one ORC JIT links
-them. A `Library` owns the memory of its code: keep it alive as long as the code may run. Unresolved symbols raise;
-nothing is ever looked up by a name that the process happens to export, except those given as `imports`. LLVM is
-loaded when something is to be compiled, not for code from the cache.
+them. A `Library` owns the memory of its code: keep it alive as long as the code may run. Unresolved symbols
+raise; nothing is ever looked up by a name that the process happens to export, except those given as `imports`.
+LLVM is loaded when something is to be compiled, not for code from the cache.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Any
 from ..core.lazy import LazyModule
 from ..core.once import Once
 from .cache import ObjectCache, default_directory, fingerprint, key_of
-from .images import image_of, is_image
+from .images import is_image
 from .images import load as load_images
 from .llvm_compiler import Compilers, target_machine
 from .machine import machine
 from .target import Target
 
-llvm = LazyModule("llvmlite.binding")
+llvm, objects = LazyModule("llvmlite.binding"), LazyModule("rushlight.runtime.objects")
 
 _lock = threading.RLock()
 _serial = itertools.count()
@@ -133,7 +133,7 @@ class Engine:
     def _compile(self, ir: str, seconds: dict[str, float], quick: bool = False) -> bytes:
         with self._compilers.one() as compiler:
             code = compiler.object_code(ir, seconds, quick)
-        return image_of(code) or code
+        return objects.image_of(code) or code
 
     def assembly(self, ir: str) -> str:
         """The optimised assembly of `ir`, to look at."""
@@ -148,12 +148,12 @@ class Engine:
         seconds: dict[str, float],
         others: Sequence[bytes] = (),
     ) -> Library:
-        images, objects = [], []
-        for each in (code, *others):
-            (images if is_image(each) else objects).append(each)
+        codes = (code, *others)
+        images = [each for each in codes if is_image(each)]
         memory, addresses = load_images(images, imports)
         rest = [name for name in exports if name not in addresses]
-        tracker = _linked_by_llvm(self.target, objects, rest, imports) if objects or rest else {}
+        left = [each for each in codes if not is_image(each)]
+        tracker = _linked_by_llvm(self.target, left, rest, imports) if left or rest else {}
         addresses = {name: addresses[name] if name in addresses else tracker[name] for name in exports}
         return Library((memory, tracker), addresses, code, seconds)
 

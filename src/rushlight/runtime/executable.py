@@ -11,8 +11,7 @@ import ctypes
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -39,8 +38,7 @@ from .threads import ThreadPool
 LONG_WORK = 1 << 16  # bytes touched by a program above which other Python threads may run meanwhile
 
 
-@dataclass(frozen=True)
-class Slot:
+class Slot(NamedTuple):
     """A buffer of the block.
 
     `shape` and `strides` (in bytes) of the array an output or temporary is seen as.
@@ -90,8 +88,7 @@ class SharedWorkspace:
         return self._native
 
 
-@dataclass(frozen=True)
-class SizesInMemory:
+class SizesInMemory(NamedTuple):
     """The sizes of a call to a program that takes them from memory."""
 
     slot: int | None  # of the block; None if no kernel needs a size
@@ -99,8 +96,7 @@ class SizesInMemory:
     workspace: SharedWorkspace
 
 
-@dataclass(frozen=True)
-class BlockMemory:
+class BlockMemory(NamedTuple):
     """The block of addresses that segments take: how many, and which are in the workspace."""
 
     slots: int
@@ -124,8 +120,7 @@ class Calls(Protocol):
         """Raise what has gone wrong in a call."""
 
 
-@dataclass(frozen=True)
-class CallsInMemory:
+class CallsInMemory(NamedTuple):
     """The table of calls of a program."""
 
     slot: int  # of the block
@@ -245,7 +240,7 @@ class Executable:
             arguments,
             sources,
             outputs,
-            replace(program, shared=program.shared or bool(homes), keep=(program.keep, copied)),
+            program._replace(shared=program.shared or bool(homes), keep=(program.keep, copied)),
             tensors=tensors,
             single=single,
             effects=effects,

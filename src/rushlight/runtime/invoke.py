@@ -28,8 +28,8 @@ import math
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -66,8 +66,7 @@ from .engine import Library, engine
 ALIGNED = 4096  # bytes from which outputs begin at an aligned address
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """An input of the program: argument number `which`, or `constant`."""
 
     which: int
@@ -78,16 +77,14 @@ class Source:
     owned: bool = False  # of a tensor: it is written to, and nobody else may reach its memory
 
 
-@dataclass(frozen=True)
-class GradientTarget:
+class GradientTarget(NamedTuple):
     """Whose gradient an output becomes: argument number `which`, or `constant`."""
 
     which: int
     constant: Any
 
 
-@dataclass(frozen=True)
-class Output:
+class Output(NamedTuple):
     slot: int
     dtype: Any  # the tensor's
     shape: tuple[int, ...]
@@ -100,8 +97,7 @@ class Output:
         return self.target is None and self.home < 0
 
 
-@dataclass(frozen=True)
-class LocationGuards:
+class LocationGuards(NamedTuple):
     """What must be found at locations of Python's before a call."""
 
     # (kind of container, that, key, the object); of VALUES None and a list of what is there (None: anything)
@@ -118,8 +114,7 @@ class _Words(np.ndarray):
     kept: Any = None
 
 
-@dataclass(frozen=True)
-class NativeProgram:
+class NativeProgram(NamedTuple):
     """What of a program a call runs."""
 
     segments: Sequence[int]  # addresses of functions, in order
@@ -130,8 +125,7 @@ class NativeProgram:
     keep: Any  # what lives as long as the callable
 
 
-@dataclass(frozen=True)
-class Effects:
+class Effects(NamedTuple):
     """What a call does to tensors of the caller.
 
     Of outputs, by their place among those of the program, `targets` tells whose gradient one becomes, and
@@ -141,8 +135,8 @@ class Effects:
     a call does not look at the modes: it computes below all that they decide.
     """
 
-    targets: Mapping[int, GradientTarget] = field(default_factory=dict)
-    homes: Mapping[int, int] = field(default_factory=dict)
+    targets: Mapping[int, GradientTarget] = MappingProxyType({})
+    homes: Mapping[int, int] = MappingProxyType({})
     versions: Sequence[tuple[Any, int]] = ()
     look: bool = False
     whole: bool = False

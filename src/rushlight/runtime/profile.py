@@ -18,7 +18,7 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,8 +32,7 @@ EVENT_WORDS = 4  # the address of a place in TIMES, nanoseconds at the beginning
 _enabled = bool(os.environ.get("RUSHLIGHT_PROFILE"))
 
 
-@dataclass(frozen=True)
-class Timer:
+class Timer(NamedTuple):
     """A place of the array: a launch, or one of its kernels, with the work that a call of it does."""
 
     name: str
@@ -47,8 +46,7 @@ class Timer:
         return [self.name, self.launch, self.operations, self.moved, self.kernel, self.call]
 
 
-@dataclass(frozen=True)
-class _Program:
+class _Program(NamedTuple):
     timers: Sequence[Timer]
     address: int
     log: int  # the address of the pointer to the log of events
@@ -64,8 +62,7 @@ class _Program:
         ctypes.memset(self.address, 0, 8 * (1 + len(self.timers)))
 
 
-@dataclass(frozen=True)
-class TimedEvent:
+class TimedEvent(NamedTuple):
     """A launch or a task that ran, in nanoseconds of the monotonic clock."""
 
     timer: Timer

@@ -14,11 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen.llvm.sizes import stage_numbers
 from ..core.errors import InternalError
 from ..core.index_data import evaluate_data
 from ..core.lazy import LazyModule
-from ..loops.plans import split_rows
+from ..loops.tasks import split_rows, stage_numbers
 from .cache import key_of
 from .engine import engine
 from .executable import Executable, SharedWorkspace

@@ -14,8 +14,9 @@ from ..core.symbols import hint, hint_of
 from ..loops.expr import has_check
 from ..loops.kernels import Extern, Product, Scan, Sort
 from ..loops.nest import Buffer, MemoryKind, Phase
-from ..loops.plans import AWAKE_WORK, LoopPlan
+from ..loops.plans import LoopPlan
 from ..loops.program import Chain, Stage, Step, Unit, steps_of
+from ..loops.tasks import AWAKE_WORK
 from .cost import LARGE_FILL, SERIAL_WORK
 
 

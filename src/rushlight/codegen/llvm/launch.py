@@ -16,13 +16,14 @@ from ...core.index import as_index
 from ...core.lazy import LazyModule
 from ...core.symbols import size_of
 from ...loops.nest import SIZES, Buffer
+from ...loops.tasks import stage_numbers
 from ...plan.nest import NestPlan
 from ...plan.program import PlannedProgram
 from .emitter import Emitter
 from .nests import NestEmitter, Reports, emit_nest, nest_type, outside_buffers
 from .records import Number, Position, Reader, RecordArgs, Records, Word, word_of
 from .routines import routine
-from .sizes import SizeTable, stage_numbers
+from .sizes import SizeTable
 from .types import Callee
 from .values import ValueEmitter
 

@@ -73,18 +73,3 @@ class SizeTable:
     def stage(self, counts: Sequence[int]) -> int:
         """The position of `stage_numbers` of counts, given as words, too."""
         return self._add(1 + 4 * len(counts), "stage", list(counts))
-
-
-def stage_numbers(counts: Sequence[int]) -> list[int]:
-    """Of a stage of tasks that run so often: the number of all, where each part starts, and what is subtracted
-    from a number of a part to give that of its task. The parts are the first half of each task, then the second
-    halves in the opposite order."""
-    halves = [-(-count // 2) for count in counts]
-    spans = [(0, half) for half in halves]
-    spans += [(half, count) for half, count in zip(reversed(halves), reversed(counts), strict=True)]
-    starts, shifts, start = [], [], 0
-    for first, last in spans:
-        starts.append(start)
-        shifts.append(start - first)
-        start += last - first
-    return [start, *starts, *shifts]
