@@ -429,53 +429,6 @@ print(rl.eager.get(), sum(len(c.natives) for c in calls._calls.values()))
     assert "RUSHLIGHT_EAGER must be one of auto, native, reference, but it is 'quick'" in failed.stderr
 
 
-def test_what_a_program_used_is_bound_ahead_when_it_starts_again(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(
-        textwrap.dedent("""
-        import sys
-        import rushlight as rl
-        from rushlight.eager import calls, worker
-        calls.WORTH = calls.WORTH_LOOKING = 0.0
-        wanted = {"exp", "_softmax", "clone", "add.Scalar", "native_layer_norm", "mm"}
-        x = rl.linspace(-1, 1, 3000).view(50, 60)
-        a, b = rl.linspace(-1, 1, 20000).view(200, 100), rl.linspace(-1, 1, 28000).view(200, 140)
-        def work():
-            copied = (x.t() + 1.5).clone(memory_format=rl.contiguous_format)
-            # products by one kernel, which is made for other sizes than those that it is bound to first
-            products = {id(y): a.t() @ y for y in ((a, b) if "mm" in unbound() else (b, a))}
-            return [x.exp(), rl.layer_norm(x, (60,)), x.softmax(1), copied, products[id(a)], products[id(b)]]
-        def unbound():
-            return wanted - {op.name for op, c in calls._calls.items() if c.kinds and any(
-                kind.kernels for kind in c.kinds.values())}
-        first = rl.ones(3)  # with which the background begins
-        ahead = "1" in sys.argv
-        if ahead:
-            assert worker.wait(200)
-            print(wanted <= {op.name for op, c in calls._calls.items() if c.natives})
-            print([len(c.natives) for op, c in calls._calls.items() if op.name == "mm"])
-        with rl.eager.use("reference"):
-            expected = work()
-        for _ in range(4):
-            found = work()
-            rl.testing.assert_close(found, expected)
-            assert worker.wait(200)
-        natives = {op.name for op, c in calls._calls.items() if c.natives}
-        assert wanted <= natives, natives
-        print("rushlight.eager.compiling" in sys.modules)
-        """)
-    )
-    for arguments, expected in ([], "True\n"), (["1"], "True\n[2]\nFalse\n"):
-        done = subprocess.run(
-            [sys.executable, str(program), *arguments],
-            env=os.environ | {"RUSHLIGHT_EAGER": "auto", "RUSHLIGHT_CACHE_DIR": str(tmp_path / "cache")},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert (done.returncode, done.stdout, done.stderr) == (0, expected, "")
-
-
 def test_an_import_and_an_operator_load_no_compiler() -> None:
     """A process that does little needs little memory: NumPy, the operators, and nothing of native code."""
     program = """

@@ -29,6 +29,20 @@ def test_round_trip(cache: ObjectCache) -> None:
     assert (cache.hits, cache.misses) == (1, 1)
 
 
+def test_entries_that_were_kept_together_are_taken_once(cache: ObjectCache) -> None:
+    cache.take({"k": b"kept", "other": b"thing"})
+    assert cache.load("k") == b"kept"
+    assert cache.load("k") is None
+    cache.store("changing", b"1", stays=False)
+    cache.take({"changing": b"0"})
+    assert cache.load("changing", stays=False) == b"1"
+    cache.store("stored", b"2")
+    assert list(cache.used) == ["k", "stored"]
+    off = ObjectCache(None)
+    off.take({"k": b"kept"})
+    assert off.load("k") is None
+
+
 def test_code_of_changed_files_is_not_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process whose files were replaced after it had read them stored its code, with the layout of its
     tables, under the name of the new files; the next process corrupted memory with it."""

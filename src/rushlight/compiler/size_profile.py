@@ -42,13 +42,13 @@ class SizeProfile:
     def load(self, kind: CallKey) -> ChangedSizes | None:
         """What changed between calls of this kind before."""
         key = self._key(kind)
-        data = None if key is None else engine().cache.load(key)
+        data = None if key is None else engine().cache.load(key, stays=False)
         return None if data is None else _read(data)
 
     def store(self, kind: CallKey, changed: ChangedSizes) -> None:
         key = self._key(kind)
         if key is not None:
-            engine().cache.store(key, _written(changed))
+            engine().cache.store(key, _written(changed), stays=False)
 
     def _key(self, kind: CallKey) -> str | None:
         """None where an argument, or the function, has no text that another process would give it."""

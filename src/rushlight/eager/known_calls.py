@@ -4,6 +4,8 @@ A program that starts again would meet them one by one, and have NumPy answer un
 What one process bound (the operator, its arguments, the signature, the keys of its kernels) is kept under the
 name of the program; the next one binds the same in the background, beginning with its first call of an operator.
 It decides when kernels come, never which. Programs without a file, as at a prompt, are not known.
+
+What a process has loaded from the object cache for that, some hundred small files, is kept in one file, too.
 """
 
 from __future__ import annotations
@@ -29,18 +31,24 @@ from ..core.tokens import MEMORY_FORMATS, memory_format
 from ..runtime.cache import ObjectCache, default_directory, fingerprint
 from . import calls, worker
 
-json, sized = LazyModule("json"), LazyModule("rushlight.runtime.sized")
+json = LazyModule("json")
+engine, sized = LazyModule("rushlight.runtime.engine"), LazyModule("rushlight.runtime.sized")
 
 MOST = 256  # that are kept of a program
+MOST_BYTES = 4 << 20  # of what it has loaded, kept together; kernels have some thousand
 _DEFAULT = {"default": 0}
 
 _known: list[Any] = []  # what is on disk
 _met: list[Any] = []  # what this process has bound besides
+_loaded: dict[str, int] = {}  # keys in the object cache, and how many bytes of each are kept; -1: none
 _generation = 0
 
 
 def begin() -> frozenset[str]:
-    """Bind in the background what is known of this program; the names of the operators."""
+    """Bind in the background what is known of this program; the names of the operators.
+
+    What reads files is done at once: a thread in the background gives the interpreter away with each look at one,
+    and has it back after a turn of the others."""
     global _generation
     program = _program()
     if program is None:
@@ -51,16 +59,18 @@ def begin() -> frozenset[str]:
     data = _cache().load(_key(program))
     if data is None:
         return frozenset()
-    version, entries, products = json.loads(data)
-    worker.submit(functools.partial(_bind_all, program, version, entries, products))
+    (version, entries, products, loaded), found = _unpacked(data)
+    if version != _version(program):
+        return frozenset()
+    _known[:] = entries
+    _loaded.update(loaded)
+    worker.submit(functools.partial(_bind_all, entries, products, found))
     return frozenset([name for name, *_ in entries])
 
 
-def _bind_all(program: str, version: str, entries: list[Any], products: dict[str, list[int]]) -> None:
-    if version != _version(program):
-        return
+def _bind_all(entries: list[Any], products: dict[str, list[int]], found: dict[str, bytes]) -> None:
+    engine.engine().cache.take(found)
     sized.tell_products(products)
-    _known[:] = entries
     for name, args, key, keys in entries:
         go_on()
         op = REGISTRY.ops.get(name)
@@ -82,14 +92,36 @@ def _note(op: OpDef, args: tuple[Any, ...], key: Any, keys: list[str]) -> None:
 def _store() -> None:
     """Keep what this process has bound, with what was known; if that is too much, what is new alone."""
     program = _program()
-    if not _met or program is None or _generation != worker.generation():
+    loads = "rushlight.eager.kernels" in sys.modules  # else nothing was bound, nor looked for
+    if program is None or _generation != worker.generation() or not loads:
         return
+    cache: ObjectCache = engine.engine().cache
     known, met = ({_text(entry[:3]): entry for entry in entries} for entries in (_known, _met))
-    if met.keys() <= known.keys():
+    if met.keys() <= known.keys() and cache.used.keys() <= _loaded.keys():
         return
     entries = known | met if len(known | met) <= MOST else met
-    data = [_version(program), list(entries.values()), sized.known_products()]
-    _cache().store(_key(program), _text(data).encode())
+    loaded, contents, room = {}, [], MOST_BYTES
+    for key in _loaded | cache.used:
+        content = cache.read(key)
+        if content is not None:
+            fits = len(content) <= room
+            loaded[key] = len(content) if fits else -1
+            contents += [content] * fits
+            room -= len(content) * fits
+    data = [_version(program), list(entries.values()), sized.known_products(), loaded]
+    text = _text(data).encode()
+    _cache().store(_key(program), b"".join([len(text).to_bytes(8, "little"), text, *contents]))
+
+
+def _unpacked(data: bytes) -> tuple[Any, dict[str, bytes]]:
+    """What is known of a program, and the contents of the object cache that were kept with it, by their keys."""
+    at = 8 + int.from_bytes(data[:8], "little")
+    known, found = json.loads(data[8:at]), {}
+    for key, size in known[-1].items():
+        if size >= 0:
+            found[key] = data[at : at + size]
+            at += size
+    return known, found
 
 
 def _text(data: Any) -> str:
@@ -112,7 +144,7 @@ def _program() -> str | None:
 
 
 def _key(program: str) -> str:
-    name = f"calls 5 {program}".encode()
+    name = f"calls 6 {program}".encode()
     return f"calls-{zlib.crc32(name):08x}{zlib.adler32(name):08x}"
 
 

@@ -14,7 +14,7 @@ import contextlib
 import functools
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from .. import core
 from ..core.lazy import LazyModule
@@ -23,6 +23,7 @@ hashlib, tempfile = LazyModule("hashlib"), LazyModule("tempfile")
 
 MAGIC = b"RUSHLIGHT-OBJECT-1\n"
 LIMIT_BYTES = 512 * 1024 * 1024
+MOST_USED = 1024  # keys that a process remembers
 SUFFIX = ".o.rl"
 _COARSE_TIME = 50_000_000  # nanoseconds by which the time of a file may be behind the clock
 
@@ -81,24 +82,43 @@ def default_directory() -> str | None:
 
 
 class ObjectCache:
-    """A directory of object files. `hits` and `misses` count look-ups."""
+    """A directory of object files. `hits` and `misses` count look-ups. `used` are the keys of entries that were
+    found or stored, and that stay as they are: they can be kept together for another process, which `take`s them.
+    """
 
     def __init__(self, directory: str | os.PathLike[str] | None) -> None:
         self.directory = None if directory is None else os.fspath(directory)
         self.hits = 0
         self.misses = 0
+        self.used: dict[str, None] = {}
+        self._taken: dict[str, bytes] = {}
         self._written = 0  # bytes since entries were last looked at
 
-    def load(self, key: str) -> bytes | None:
-        """The object stored under `key`, if there is one that can be trusted."""
-        data = self._read(key)
+    def load(self, key: str, *, stays: bool = True) -> bytes | None:
+        """The object stored under `key`, if there is one that can be trusted. `stays`: what is there is always
+        the same."""
+        data = self._taken.pop(key, None) if stays else None
+        if data is None:
+            data = self.read(key)
         if data is None:
             self.misses += 1
             return None
         self.hits += 1
+        if stays:
+            self._use(key)
         return data
 
-    def _read(self, key: str) -> bytes | None:
+    def take(self, entries: Mapping[str, bytes]) -> None:
+        """Have entries for `load` that were kept together: each once."""
+        if self.directory is not None:
+            self._taken.update(entries)
+
+    def _use(self, key: str) -> None:
+        if len(self.used) < MOST_USED:
+            self.used[key] = None
+
+    def read(self, key: str) -> bytes | None:
+        """As `load`, for a look that does not count."""
         if self.directory is None or not _private_directory(self.directory):
             return None
         try:
@@ -111,7 +131,7 @@ class ObjectCache:
             data = file.read()
         return _unpack(key, data)
 
-    def store(self, key: str, data: bytes) -> bool:
+    def store(self, key: str, data: bytes, *, stays: bool = True) -> bool:
         """Keep `data` under `key`; False if it could not be kept."""
         if self.directory is None:
             return False
@@ -129,6 +149,8 @@ class ObjectCache:
         except OSError:
             _remove(name)
             return False
+        if stays:
+            self._use(key)
         self._written += len(data)
         # Looking at every entry takes long in a full cache: now and then is enough to keep to the limit.
         if self._written > LIMIT_BYTES // 64 or key.startswith("00"):

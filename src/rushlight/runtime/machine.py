@@ -34,12 +34,12 @@ def machine(cache: ObjectCache) -> Machine:
     if cpu is None or library is None:
         return _asked()
     key = key_of(("machine", cpu, library))
-    known = cache.load(key)
+    known = cache.load(key, stays=False)
     if known is not None:
         target, version = json.loads(known)
         return Machine(Target(**target), version)
     found = _asked()
-    cache.store(key, json.dumps([asdict(found.target), found.llvm]).encode())
+    cache.store(key, json.dumps([asdict(found.target), found.llvm]).encode(), stays=False)
     return found
 
 

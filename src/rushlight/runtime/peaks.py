@@ -46,13 +46,13 @@ def peaks(*, again: bool = False) -> Peaks:
     best of both kept, for a machine that was busy with something else may have been less so."""
     threads = pool().size
     key = key_of(("peaks", str(VERSION), str(threads), engine().identity()))
-    data = engine().cache.load(key)
+    data = engine().cache.load(key, stays=False)
     known = None if data is None else Peaks(**json.loads(data))
     if known is None or again:
         found = _measure(threads)
         if known is not None:
             found = Peaks(threads, *map(max, astuple(known)[1:], astuple(found)[1:]))
-        engine().cache.store(key, json.dumps(asdict(found)).encode())
+        engine().cache.store(key, json.dumps(asdict(found)).encode(), stays=False)
         known = found
     return known
 
