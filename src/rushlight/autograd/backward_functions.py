@@ -21,8 +21,8 @@ def write_plan(plan: Plan, count: int, scope: Scope) -> None:
     names = {**scope, **{f"f{i}": step.function for i, step in enumerate(plan.steps)}}
     for i, unpack in enumerate(plan.unpack):
         names[f"u{i}"] = unpack
-    plan.values = _written(_values(plan), names)
-    plan.applied = _written(_applied(plan, count), names)
+    plan.applied = _written(_applied(plan, count), dict(names))
+    plan.values = _written(_values(plan), names)  # last: other threads look whether it is there
 
 
 def _written(text: str, scope: Scope) -> Callable[..., Any]:

@@ -397,9 +397,7 @@ class OpNode(Node):
         )
 
     def _write(self) -> None:
-        if self.plan.fetch is None:
-            prepare(self.plan)
-        write_plan(self.plan, len(self.entry.targets), _SCOPE)
+        write(self.entry, self.plan)
 
     def _apply_lists(self, values: list[Any], wanted: Any) -> Any:
         """As `apply`, where a target may be a list of tensors with one edge each."""
@@ -439,6 +437,14 @@ _SCOPE: dict[str, Any] = {
     "second_time": second_time,
     "zeros": zeros,
 }
+
+
+def write(entry: Entry, plan: Plan) -> None:
+    """Write the functions of a plan, if they are not there."""
+    if plan.fetch is None:
+        prepare(plan)
+    if plan.values is None:
+        write_plan(plan, len(entry.targets), _SCOPE)
 
 
 def node_class(entry: Entry) -> type[OpNode]:

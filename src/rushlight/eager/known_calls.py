@@ -3,7 +3,9 @@
 A program that starts again would meet them one by one, and have NumPy answer until the kernel of each is there.
 What one process bound (the operator, its arguments, the signature, the keys of its kernels) is kept under the
 name of the program; the next one binds the same in the background, beginning with its first call of an operator.
-It decides when kernels come, never which. Programs without a file, as at a prompt, are not known.
+It decides when kernels come, never which. Then the functions of operators that are written at their first call,
+and at their first gradient, are written for those that the process used. Programs without a file, as at a prompt,
+are not known.
 
 What a process has loaded from the object cache for that, some hundred small files, is kept in one file, too.
 """
@@ -19,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.saved import write
 from ..core.arrays import array_over
 from ..core.dispatch import make_ready
 from ..core.dtypes import DTYPES, DType
@@ -59,12 +62,13 @@ def begin() -> frozenset[str]:
     data = _cache().load(_key(program))
     if data is None:
         return frozenset()
-    (version, entries, products, loaded), found = _unpacked(data)
+    (version, entries, products, used, loaded), found = _unpacked(data)
     if version != _version(program):
         return frozenset()
     _known[:] = entries
     _loaded.update(loaded)
     worker.submit(functools.partial(_bind_all, entries, products, found))
+    worker.submit(functools.partial(_write_all, used))
     return frozenset([name for name, *_ in entries])
 
 
@@ -77,6 +81,27 @@ def _bind_all(entries: list[Any], products: dict[str, list[int]], found: dict[st
         if op is not None:
             make_ready(op)
             calls.bind_ahead(op, _arguments(op, args), _value(key), keys)
+
+
+def _write_all(used: dict[str, list[int]]) -> None:
+    for name, masks in used.items():
+        go_on()
+        op = REGISTRY.ops.get(name)
+        if op is not None:
+            make_ready(op)
+            for mask in masks if op.derivative is not None else ():
+                write(op.derivative, op.derivative.plan(mask))
+
+
+def _used() -> dict[str, list[int]]:
+    """Operators that this process has called, and for which sets of arguments it has computed gradients."""
+    return {
+        op.name: [mask for mask, plan in op.derivative.plans.items() if plan.values is not None]
+        if op.derivative is not None
+        else []
+        for op in REGISTRY
+        if op.run is not None and op.own_run is None
+    }
 
 
 def _note(op: OpDef, args: tuple[Any, ...], key: Any, keys: list[str]) -> None:
@@ -108,7 +133,7 @@ def _store() -> None:
             loaded[key] = len(content) if fits else -1
             contents += [content] * fits
             room -= len(content) * fits
-    data = [_version(program), list(entries.values()), sized.known_products(), loaded]
+    data = [_version(program), list(entries.values()), sized.known_products(), _used(), loaded]
     text = _text(data).encode()
     _cache().store(_key(program), b"".join([len(text).to_bytes(8, "little"), text, *contents]))
 
@@ -144,7 +169,7 @@ def _program() -> str | None:
 
 
 def _key(program: str) -> str:
-    name = f"calls 6 {program}".encode()
+    name = f"calls 7 {program}".encode()
     return f"calls-{zlib.crc32(name):08x}{zlib.adler32(name):08x}"
 
 

@@ -8,6 +8,7 @@ once: this is the way that every eager call takes.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -38,9 +39,15 @@ def write_runner(
         "Tensor": Tensor,
         "defaults": op.defaults,
     }
-    exec(_text(op, allowed is not None), scope)
+    exec(_code(_text(op, allowed is not None)), scope)
     run: Runner = scope["run"]
     return run
+
+
+@functools.cache
+def _code(text: str) -> Any:
+    """Operators whose arguments are of the same kinds share their code."""
+    return compile(text, __name__, "exec")
 
 
 def _text(op: OpDef, asks: bool) -> str:
