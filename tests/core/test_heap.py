@@ -58,6 +58,43 @@ def test_settings_of_the_user_count(name: str, monkeypatch: pytest.MonkeyPatch) 
     assert not heap.keep_freed_memory()
 
 
+AHEAD = """
+import resource
+import numpy as np
+from rushlight.core import heap
+start, end = heap.grow(24 << 20)
+made = heap.make_pages(start, end)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for part in range(3):
+    np.ones(1 << 20)
+print(end - start >= 16 << 20, made,  # less what was free at its end before
+    resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@glibc
+@pytest.mark.skipif(sys.platform != "linux", reason="advice to Linux")
+def test_pages_are_made_ahead() -> None:
+    known = {k: v for k, v in os.environ.items() if k not in heap.SETTINGS}
+    done = subprocess.run(
+        [sys.executable, "-c", "import rushlight\n" + AHEAD],
+        env=known,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    grown, made, faults = done.stdout.split()
+    assert grown == "True"
+    if made == "True":  # a kernel that knows of it
+        assert int(faults) < 200  # of 2,048 pages
+
+
+def test_the_heap_grows_by_what_is_kept_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heap, "_keeps", False)
+    assert heap.grow(1 << 20) == (0, 0)
+    assert heap.make_pages(0, 0)
+
+
 def collected(before: str = "") -> list[int]:
     """Objects of the youngest generations, and frozen ones, after an import."""
     program = f"""

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
+
+import pytest
+
+from rushlight.core import heap
+from rushlight.eager import known_calls
 
 
 def test_what_a_program_used_is_bound_ahead_when_it_starts_again(tmp_path: Path) -> None:
@@ -59,3 +65,47 @@ def test_what_a_program_used_is_bound_ahead_when_it_starts_again(tmp_path: Path)
             for path in (tmp_path / "cache").iterdir():
                 if not path.name.startswith("calls-"):
                     path.unlink()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="advice to Linux")
+def test_pages_are_made_for_the_heap_of_the_last_process(tmp_path: Path) -> None:
+    """By the third process: the first one compiles, the second one is measured."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        textwrap.dedent("""
+        import rushlight as rl
+        from rushlight.core import heap
+        from rushlight.eager import calls, known_calls, worker
+        calls.WORTH = calls.WORTH_LOOKING = 0.0
+        made, make_pages = [], heap.make_pages
+        heap.make_pages = lambda start, end: made.append(end - start) or make_pages(start, end)
+        x = rl.ones(1 << 20)
+        kept = [x]
+        for _ in range(4):
+            kept += [(x.exp() * 2).tanh() for _ in range(3)]
+            assert worker.wait(200)
+        print(max(made, default=0) >> 20)
+        """)
+    )
+    known = {k: v for k, v in os.environ.items() if k not in heap.SETTINGS}
+    found = [
+        subprocess.run(
+            [sys.executable, str(program), *arguments],
+            env=known | {"RUSHLIGHT_EAGER": "auto", "RUSHLIGHT_CACHE_DIR": str(tmp_path / "cache")},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for arguments in ([], [], [], ["another"])
+    ]
+    assert found[:2] == ["0\n", "0\n"]
+    if heap.end_of_heap() and len(os.sched_getaffinity(0)) > 1:
+        assert 52 <= int(found[2]) <= 64  # MiB, of 13 results of 4 and what is freed meanwhile
+    assert found[3] == "0\n"
+
+
+def test_workers_expect_nothing() -> None:
+    program = f"x {__file__}"
+    assert known_calls._stamp(program) is not None or sys.platform != "linux"
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.apply(known_calls._stamp, (program,)) is None

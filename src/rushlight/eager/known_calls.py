@@ -8,6 +8,9 @@ and at their first gradient, are written for those that the process used. Progra
 are not known.
 
 What a process has loaded from the object cache for that, some hundred small files, is kept in one file, too.
+
+Likewise pages are made of as much memory as an earlier process of the same file with the same arguments, which
+compiled nothing, had on its heap; processes that others have started for their work take no part in that.
 """
 
 from __future__ import annotations
@@ -16,12 +19,14 @@ import atexit
 import functools
 import os
 import sys
+import threading
 import zlib
 from typing import Any
 
 import numpy as np
 
 from ..autograd.saved import write
+from ..core import heap
 from ..core.arrays import array_over
 from ..core.dispatch import make_ready
 from ..core.dtypes import DTYPES, DType
@@ -31,7 +36,7 @@ from ..core.registry import REGISTRY, OpDef
 from ..core.shapes import extent
 from ..core.tensor import Tensor, wrap
 from ..core.tokens import MEMORY_FORMATS, memory_format
-from ..runtime.cache import ObjectCache, default_directory, fingerprint
+from ..runtime.cache import ObjectCache, default_directory, fingerprint, key_of
 from . import calls, worker
 
 json = LazyModule("json")
@@ -45,6 +50,8 @@ _known: list[Any] = []  # what is on disk
 _met: list[Any] = []  # what this process has bound besides
 _loaded: dict[str, int] = {}  # keys in the object cache, and how many bytes of each are kept; -1: none
 _generation = 0
+_memory: list[Any] = [None, 0]  # for which stamp, and how many bytes the heap of such a process grew by
+_began_at = 0  # the end of the heap, where it did not grow ahead
 
 
 def begin() -> frozenset[str]:
@@ -62,14 +69,43 @@ def begin() -> frozenset[str]:
     data = _cache().load(_key(program))
     if data is None:
         return frozenset()
-    (version, entries, products, used, loaded), found = _unpacked(data)
+    (version, entries, products, used, memory, loaded), found = _unpacked(data)
     if version != _version(program):
         return frozenset()
+    pages = _prepare_heap(_stamp(program), memory)
     _known[:] = entries
     _loaded.update(loaded)
     worker.submit(functools.partial(_bind_all, entries, products, found))
+    worker.submit(threading.Thread(target=heap.make_pages, args=pages, daemon=True).start)
     worker.submit(functools.partial(_write_all, used))
     return frozenset([name for name, *_ in entries])
+
+
+def _prepare_heap(stamp: str | None, memory: list[Any]) -> tuple[int, int]:
+    """Between which addresses pages are to be made while this thread goes on, if there is a processor for it.
+    Else it is noted where the heap ends."""
+    global _began_at
+    _memory[:] = memory
+    if stamp is None or len(os.sched_getaffinity(0)) < 2:
+        return 0, 0
+    if memory[0] == stamp:
+        return heap.grow(memory[1])
+    _memory[:] = [stamp, 0]
+    _began_at = heap.end_of_heap()
+    return 0, 0
+
+
+def _stamp(program: str) -> str | None:
+    """Tells processes of which the same may be expected: the text of the file, and the arguments. None: a process
+    that another one has started for its work, of which there may be many."""
+    processes = sys.modules.get("multiprocessing.process")
+    if sys.platform != "linux" or (processes is not None and processes.parent_process() is not None):
+        return None
+    try:
+        found = os.stat(program.partition(" ")[2])
+    except OSError:
+        return None
+    return key_of([str(found.st_size), str(found.st_mtime_ns), *sys.argv[1:]])
 
 
 def _bind_all(entries: list[Any], products: dict[str, list[int]], found: dict[str, bytes]) -> None:
@@ -122,7 +158,10 @@ def _store() -> None:
         return
     cache: ObjectCache = engine.engine().cache
     known, met = ({_text(entry[:3]): entry for entry in entries} for entries in (_known, _met))
-    if met.keys() <= known.keys() and cache.used.keys() <= _loaded.keys():
+    measured = bool(_began_at) and "rushlight.eager.compiling" not in sys.modules
+    if measured:
+        _memory[1] = heap.end_of_heap() - _began_at
+    if met.keys() <= known.keys() and cache.used.keys() <= _loaded.keys() and not measured:
         return
     entries = known | met if len(known | met) <= MOST else met
     loaded, contents, room = {}, [], MOST_BYTES
@@ -133,7 +172,8 @@ def _store() -> None:
             loaded[key] = len(content) if fits else -1
             contents += [content] * fits
             room -= len(content) * fits
-    data = [_version(program), list(entries.values()), sized.known_products(), _used(), loaded]
+    memory = _memory if _memory[1] else [None, 0]
+    data = [_version(program), list(entries.values()), sized.known_products(), _used(), memory, loaded]
     text = _text(data).encode()
     _cache().store(_key(program), b"".join([len(text).to_bytes(8, "little"), text, *contents]))
 
@@ -169,7 +209,7 @@ def _program() -> str | None:
 
 
 def _key(program: str) -> str:
-    name = f"calls 7 {program}".encode()
+    name = f"calls 8 {program}".encode()
     return f"calls-{zlib.crc32(name):08x}{zlib.adler32(name):08x}"
 
 
