@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import platform
 import subprocess
 import sys
@@ -137,6 +138,36 @@ def test_other_files_have_no_image() -> None:
 
 def test_no_images_need_no_memory() -> None:
     assert load((), {}) == (None, {})
+
+
+LATE = """
+import ctypes, os, sys, types
+from rushlight.runtime.cache import ObjectCache
+from rushlight.runtime.engine import Engine
+library = Engine(ObjectCache(None)).build("define i64 @three() {\\n  ret i64 3\\n}\\n", ["three"])
+call = ctypes.CFUNCTYPE(ctypes.c_int64)(library.addresses["three"])
+def end(self, call=call, write=os.write):
+    write(1, b"%d" % call())
+# what is freed with sys, after all modules, the library among them: its function does not keep this one
+sys.late = type("Late", (), {"__del__": types.FunctionType(end.__code__, {}, "end", end.__defaults__)})()
+"""
+
+
+def test_code_stays_while_the_interpreter_ends() -> None:
+    done = subprocess.run([sys.executable, "-c", LATE], capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (0, b"3")
+
+
+def test_code_goes_with_its_library() -> None:
+    def mapped() -> int:
+        return Path("/proc/self/maps").read_text().count("r-xp 00000000 00:00 0")
+
+    before = mapped()
+    libraries = [Engine(ObjectCache(None)).build(TEXT, EXPORTS, {"outside": 16, "far": 16}) for _ in range(3)]
+    assert mapped() > before
+    libraries.clear()
+    gc.collect()
+    assert mapped() == before
 
 
 FROM_DISK = """

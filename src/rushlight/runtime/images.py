@@ -12,6 +12,7 @@ import ctypes
 import functools
 import mmap
 import struct
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -65,7 +66,22 @@ def load(images: Sequence[bytes], imports: Mapping[str, int]) -> tuple[Any, dict
         _make_executable(base, part.read_only)
         addresses.update({name: base + place for name, place in part.exports.items()})
         at += part.size
-    return memory, addresses
+    return _Pages(memory), addresses
+
+
+class _Pages:
+    """Keeps memory with code mapped while it is there itself, and once the interpreter ends: other threads, and
+    what is freed late, may run the code then."""
+
+    __slots__ = ("_memory",)
+
+    def __init__(self, memory: mmap.mmap) -> None:
+        self._memory = memory
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
+
+    def __del__(self, ending: Any = sys.is_finalizing, python: Any = ctypes) -> None:
+        if not ending():
+            python.pythonapi.Py_DecRef(python.py_object(self._memory))
 
 
 class _Loaded(NamedTuple):
