@@ -13,6 +13,8 @@ import pytest
 
 from rushlight.core import heap
 from rushlight.eager import known_calls
+from rushlight.runtime import machine
+from rushlight.runtime.engine import engine
 
 
 def test_what_a_program_used_is_bound_ahead_when_it_starts_again(tmp_path: Path) -> None:
@@ -109,3 +111,16 @@ def test_workers_expect_nothing() -> None:
     assert known_calls._stamp(program) is not None or sys.platform != "linux"
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         assert pool.apply(known_calls._stamp, (program,)) is None
+
+
+def test_another_machine_expects_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels are taken by the keys that they had: code for a CPU that has more than this one would end the
+    process."""
+    here = known_calls._version("program")
+    assert known_calls._version("program") == here
+    for name in ("_cpu", "_library"):
+        with monkeypatch.context() as patch:
+            patch.setattr(machine, name, lambda: "another")
+            assert known_calls._version("program") != here
+            patch.setattr(machine, name, lambda: None)
+            assert engine().identity() in known_calls._version("program")

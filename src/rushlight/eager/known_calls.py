@@ -40,7 +40,8 @@ from ..runtime.cache import ObjectCache, default_directory, fingerprint, key_of
 from . import calls, worker
 
 json = LazyModule("json")
-engine, sized = LazyModule("rushlight.runtime.engine"), LazyModule("rushlight.runtime.sized")
+engine, machine = LazyModule("rushlight.runtime.engine"), LazyModule("rushlight.runtime.machine")
+sized = LazyModule("rushlight.runtime.sized")
 
 MOST = 256  # that are kept of a program
 MOST_BYTES = 4 << 20  # of what it has loaded, kept together; kernels have some thousand
@@ -209,14 +210,15 @@ def _program() -> str | None:
 
 
 def _key(program: str) -> str:
-    name = f"calls 8 {program}".encode()
+    name = f"calls 9 {program}".encode()
     return f"calls-{zlib.crc32(name):08x}{zlib.adler32(name):08x}"
 
 
 def _version(program: str) -> str:
-    """What is kept by another version of the package, or of a program whose key is the same by chance, is of no
-    use."""
-    return f"{fingerprint()} {program}"
+    """What is kept by another version of the package or on another machine, or of a program whose key is the same
+    by chance, is of no use."""
+    here = machine.machine_key() or engine.engine().identity()
+    return f"{fingerprint()} {here} {program}"
 
 
 # --- calls as plain data ---------------------------------------------------------------------------

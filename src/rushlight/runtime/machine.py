@@ -30,10 +30,9 @@ class Machine(NamedTuple):
 
 def machine(cache: ObjectCache) -> Machine:
     """The machine of this process, from the cache or from LLVM."""
-    cpu, library = _cpu(), _library()
-    if cpu is None or library is None:
+    key = machine_key()
+    if key is None:
         return _asked()
-    key = key_of(("machine", cpu, library))
     known = cache.load(key, stays=False)
     if known is not None:
         target, version = json.loads(known)
@@ -41,6 +40,12 @@ def machine(cache: ObjectCache) -> Machine:
     found = _asked()
     cache.store(key, json.dumps([asdict(found.target), found.llvm]).encode(), stays=False)
     return found
+
+
+def machine_key() -> str | None:
+    """Tells machines and versions of LLVM apart, without LLVM; None where that cannot be told."""
+    cpu, library = _cpu(), _library()
+    return None if cpu is None or library is None else key_of(("machine", cpu, library))
 
 
 def _asked() -> Machine:
