@@ -43,6 +43,7 @@ FLOORS = [
         "runtime.machine",
         "runtime.images",
         "runtime.objects",
+        "runtime.llvm_compiler",
         "runtime.engine",
         "runtime.profile",
         "runtime.redzones",
