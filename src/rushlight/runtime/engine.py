@@ -18,7 +18,7 @@ from typing import Any
 from ..core.lazy import LazyModule
 from ..core.once import Once
 from .cache import ObjectCache, default_directory, fingerprint, key_of
-from .images import is_image
+from .images import MAGIC, is_image
 from .images import load as load_images
 from .llvm_compiler import Compilers, target_machine
 from .machine import machine
@@ -125,7 +125,8 @@ class Engine:
 
     def identity(self) -> str:
         """Everything but the program that decides the object code."""
-        return key_of((self.target.triple, self.target.cpu, self.target.features, self._host.llvm))
+        target = self.target
+        return key_of((target.triple, target.cpu, target.features, self._host.llvm, MAGIC.decode()))
 
     def _key(self, ir: str, quick: bool) -> str:
         return key_of(("quick" * quick + ir, self.identity()))
