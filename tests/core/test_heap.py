@@ -7,6 +7,7 @@ import gc
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -126,3 +127,25 @@ def test_the_collector_stays_off_where_it_was() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+COLLECTING = """
+import gc
+print(gc.get_threshold()[0], gc.get_freeze_count() > 0, gc.isenabled())
+class Cycle:
+    pass
+for _ in range(5 * gc.get_threshold()[0]):
+    Cycle().itself = [Cycle()]
+    cycle = Cycle()
+    cycle.itself = cycle
+print(sum(type(each) is Cycle for each in gc.get_objects()) <= 2 * gc.get_threshold()[0])
+"""
+
+
+def test_a_program_collects_by_operators(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(COLLECTING)
+    done = subprocess.run(
+        [sys.executable, "-m", "rushlight", "run", "program.py"],
+        cwd=tmp_path, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == f"{heap.OBJECTS * gc.get_threshold()[0]} True True\nTrue\n"

@@ -6,6 +6,7 @@ import argparse
 import os
 
 from rushlight.cli.main import UsageError
+from rushlight.core.heap import collect_by_operators
 from rushlight.programs import automatic
 from rushlight.programs.redirect import as_torch
 from rushlight.programs.report import Report
@@ -39,6 +40,7 @@ def run(options: argparse.Namespace) -> int:
     if options.compile == "auto":
         automatic.enable(report)
     start = run_module if options.module else run_script
+    collect_by_operators()
     try:
         return start(options.program, options.arguments)
     finally:
