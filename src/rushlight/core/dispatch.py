@@ -249,7 +249,7 @@ def _run_composite(op: OpDef, args: Arguments) -> Any:
 
 # Families whose rules look at nothing but geometries, dtypes and numbers, and say the same of the same; those of
 # some operators also warn.
-_PURE = frozenset(("matmul", "reduction", "conv", "pooling", "activation", "shape"))
+_PURE = frozenset(("matmul", "reduction", "conv", "pooling", "activation", "shape", "linalg", "fft"))
 _PURE_OF_NUMBERS = frozenset(("creation", "random"))  # the same, of operators that take no tensor
 _WARNING = ("var", "std", "range", "randint", "random")
 _MOST_SPECS = 1024  # that are remembered of one operator
@@ -385,7 +385,7 @@ def _finish(op: OpDef, result: Any, spec: Spec, inputs: Sequence[Any]) -> Tensor
         )
     if result.dtype != spec.dtype.numpy:
         result = result.astype(spec.dtype.numpy)
-    elif (result.base is not None or any(result is a for a in inputs)) and (
+    elif (result.base is not None or id(result) in map(id, inputs)) and (
         not result.flags.writeable or _aliases(result, inputs) or any(s < 0 for s in result.strides)
     ):
         result = result.copy()

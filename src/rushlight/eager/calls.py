@@ -239,7 +239,8 @@ class OperatorCalls:
 
     def _give_up(self) -> None:
         """Look no longer at the calls of an operator that has no kernel for any kind of them."""
-        if len(self.kinds) >= MOST_REFUSED and all(kind.refused for kind in self.kinds.values()):
+        met = len(self.kinds) >= MOST_REFUSED and all(kind.refused for kind in self.kinds.values())
+        if met or compiling.calls_library(self.op):
             self.run = self.reference
             forget_runner(self.op)
 

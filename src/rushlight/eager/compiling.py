@@ -39,10 +39,15 @@ from .row_programs import RowLayout, RowProgram, RowRecord
 MOST_NODES = 1000  # operators that one may consist of: code that is longer takes too long to make
 
 
+def calls_library(op: OpDef) -> bool:
+    """Whether an operator has no kernel because the compiler itself would call NumPy's."""
+    return isinstance(op.lowering, LibraryCall)
+
+
 def compile_form(op: OpDef, form: Form, stage: int) -> Kernel:
     """Load or compile the kernel of a form: with usual sizes or, after all stages of these, with its own. Raises
     for an operator that cannot have one."""
-    if isinstance(op.lowering, LibraryCall):
+    if isinstance(op.lowering, LibraryCall):  # as `calls_library` says
         raise Unsuitable(op.lowering.reason)
     usual = usual_leaves(form, stage)
     if usual is not None:

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -11,24 +12,39 @@ import numpy as np
 from ..core.errors import LinAlgError
 from ..core.lazy import LazyModule
 from ..core.registry import kernel, operator
-from ..core.shapes import Spec
+from ..core.shapes import Shape, Spec
 from .linalg_threads import in_one_thread
 
-lapack = LazyModule("scipy.linalg.lapack")
+lapack, blas = LazyModule("scipy.linalg.lapack"), LazyModule("scipy.linalg.blas")
 scipy_linalg = LazyModule("scipy.linalg")
 numpy_linalg: Any = np.linalg  # whose overloads know letters and modes only as literals
 
 
 def routine(name: str, like: np.ndarray) -> Callable[..., Any]:
     """A LAPACK routine for the dtype of an array."""
-    letter = {"f": "s", "d": "d", "F": "c", "D": "z"}[like.dtype.char]
-    found: Callable[..., Any] = getattr(lapack, letter + name)
+    return _routine(lapack, name, like.dtype.char)
+
+
+@functools.cache
+def _routine(library: Any, name: str, char: str) -> Callable[..., Any]:
+    letter = {"f": "s", "d": "d", "F": "c", "D": "z"}[char]
+    found: Callable[..., Any] = getattr(library, letter + name)
     return found
 
 
-def each(a: np.ndarray) -> Iterator[tuple[int, ...]]:
+def each(a: np.ndarray) -> Iterable[tuple[int, ...]]:
     """The indices of all matrices of a batch."""
-    return np.ndindex(a.shape[:-2])
+    return indices(a.shape[:-2])
+
+
+def indices(batch: Shape) -> Iterable[tuple[int, ...]]:
+    """Those of a batch; of a single matrix without NumPy's iterator, which takes longer than small matrices."""
+    return np.ndindex(batch) if batch else ((),)
+
+
+def spread(a: np.ndarray, shape: Shape) -> np.ndarray:
+    """`a` broadcast to a shape, to be read."""
+    return a if a.shape == shape else np.broadcast_to(a, shape)
 
 
 def report(
@@ -86,7 +102,7 @@ def permutations(pivots: np.ndarray, m: int) -> np.ndarray:
             f"pivots given to lu_unpack and lu_solve must be in 1..{m}; they are those that lu_factor returns"
         )
     order = np.broadcast_to(np.arange(m), (*pivots.shape[:-1], m)).copy()
-    for at in np.ndindex(pivots.shape[:-1]):
+    for at in indices(pivots.shape[:-1]):
         row = order[at]
         for i, j in enumerate(pivots[at] - 1):
             row[i], row[j] = row[j], row[i]
@@ -199,11 +215,11 @@ def solve(
     result = np.empty((*batch, *right.shape[-2:]), A.dtype)
     if result.size:
         getrs = routine("getrs", A)
-        factors = np.broadcast_to(packed, (*batch, *A.shape[-2:]))
-        exchanges = np.broadcast_to(pivots, (*batch, pivots.shape[-1]))
-        sides = np.broadcast_to(right, result.shape)
+        factors = spread(packed, (*batch, *A.shape[-2:]))
+        exchanges = spread(pivots, (*batch, pivots.shape[-1]))
+        sides = spread(right, result.shape)
         with np.errstate(all="ignore"):
-            for at in np.ndindex(batch):
+            for at in indices(batch):
                 if left:
                     result[at] = getrs(factors[at], exchanges[at] - 1, sides[at])[0]
                 else:
@@ -216,14 +232,12 @@ def solve_triangular(
 ) -> np.ndarray:
     shape = out.known_shape()
     result = np.empty(shape, B.dtype)
-    np.copyto(result, B)
-    matrices = np.broadcast_to(self, (*shape[:-2], *self.shape[-2:]))
+    result[...] = B
     if not result.size:
         return result
-    trsm = getattr(
-        LazyModule("scipy.linalg.blas"), {"f": "s", "d": "d", "F": "c", "D": "z"}[B.dtype.char] + "trsm"
-    )
-    for at in np.ndindex(shape[:-2]):
+    matrices = spread(self, (*shape[:-2], *self.shape[-2:]))
+    trsm = _routine(blas, "trsm", B.dtype.char)
+    for at in indices(shape[:-2]):
         # transposed, since the routine wants columns: X A = B for A X = B, with the transpose of A
         matrix, solved = matrices[at], result[at].T
         turned = matrix.flags.f_contiguous
@@ -247,7 +261,7 @@ def solve_triangular(
 
 def cholesky(self: np.ndarray, upper: bool, check_errors: bool) -> tuple[np.ndarray, np.ndarray]:
     info = np.zeros(self.shape[:-2], np.int32)
-    result = np.zeros_like(self)
+    result = np.empty(self.shape, self.dtype)
     for at in each(self):
         if self.shape[-1]:
             # the transpose, which lies in memory as the routine wants it
@@ -362,13 +376,13 @@ def ldl_factor(self: np.ndarray, hermitian: bool, check_errors: bool) -> tuple[n
 def ldl_solve(LD: np.ndarray, pivots: np.ndarray, B: np.ndarray, hermitian: bool, out: Spec) -> np.ndarray:
     shape = out.known_shape()
     result = np.empty(shape, B.dtype)
-    factors = np.broadcast_to(LD, (*shape[:-2], *LD.shape[-2:]))
-    order = np.broadcast_to(pivots, (*shape[:-2], LD.shape[-1]))
-    sides = np.broadcast_to(B, shape)
+    factors = spread(LD, (*shape[:-2], *LD.shape[-2:]))
+    order = spread(pivots, (*shape[:-2], LD.shape[-1]))
+    sides = spread(B, shape)
     name = "hetrs" if hermitian and LD.dtype.kind == "c" else "sytrs"
     if result.size:
         _check_ldl_pivots(pivots)
-        for at in np.ndindex(shape[:-2]):
+        for at in indices(shape[:-2]):
             result[at] = routine(name, LD)(factors[at], order[at], sides[at], lower=1)[0]
     return result
 
@@ -397,13 +411,13 @@ def lstsq(
     vector = self.ndim - 1 == b.ndim and b.shape == self.shape[:-1]
     right = b[..., None] if vector else b
     batch = solution_spec.known_shape()[: -1 if vector else -2]
-    matrices = np.broadcast_to(self, (*batch, m, n))
-    sides = np.broadcast_to(right, (*batch, m, right.shape[-1]))
+    matrices = spread(self, (*batch, m, n))
+    sides = spread(right, (*batch, m, right.shape[-1]))
     cut = rcond if rcond is not None else np.finfo(self.dtype).eps * max(m, n)
     solution = np.zeros((*batch, n, right.shape[-1]), self.dtype)
     rank = np.zeros(batch, np.int64)
     values = np.zeros((*batch, min(m, n)), values_spec.dtype.numpy)
-    for at in np.ndindex(batch):
+    for at in indices(batch):
         if self.size and right.shape[-1]:
             try:
                 solution[at], _, rank[at], values[at] = np.linalg.lstsq(matrices[at], sides[at], rcond=cut)

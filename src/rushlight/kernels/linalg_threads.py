@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import itertools
 import os
 import sys
 import threading
@@ -68,7 +67,7 @@ def in_one_thread(kernel: Callable[[Any], Any]) -> Callable[[Any], Any]:
     @functools.wraps(kernel)
     def run(args: Any) -> Any:
         for a in args:
-            if isinstance(a, np.ndarray) and max(a.shape[-2:], default=0) > SMALL:
+            if isinstance(a, np.ndarray) and a.size > SMALL and max(a.shape[-2:]) > SMALL:
                 return kernel(args)
         _enter()
         try:
@@ -84,14 +83,16 @@ def _enter() -> None:
     with _lock:
         _inside += 1
         if _inside == 1:
-            for module in _NAMES:
-                if module not in _found and module in sys.modules:
-                    _found[module] = _look_for(module)
-            for get, put in itertools.chain.from_iterable(_found.values()):
-                count = get()
-                if count > 1:
-                    _before.append((put, count))
-                    put(1)
+            if len(_found) < len(_NAMES):
+                for module in _NAMES:
+                    if module not in _found and module in sys.modules:
+                        _found[module] = _look_for(module)
+            for libraries in _found.values():
+                for get, put in libraries:
+                    count = get()
+                    if count > 1:
+                        _before.append((put, count))
+                        put(1)
 
 
 def _leave() -> None:
