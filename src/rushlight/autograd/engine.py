@@ -13,6 +13,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from .saved import OpNode
 from .tape import ACCUMULATE, AccumulateGrad, Edge, Node, added
 
 NOTHING: Any = object()
+_BY_SEQUENCE = attrgetter("_sequence")
 _ids = itertools.count()
 # So many passes, each run by a backward function of the one before, share a stack; the next gets a new one,
 # so that Python's limit on recursion is not met (PyTorch does the same at a depth of 60).
@@ -142,9 +144,11 @@ class Run:
         if self.targets is None:
             return
         needed: set[Node] = {node for node in seen if node in self.captures or node in self.targets}
-        for node in sorted(seen - needed, key=lambda n: n._sequence):
-            if any(edge is not None and edge[0] in needed for edge in node._next):
-                needed.add(node)
+        for node in sorted(seen - needed, key=_BY_SEQUENCE):
+            for edge in node._next:
+                if edge is not None and edge[0] in needed:
+                    needed.add(node)
+                    break
         # A captured node that also leads to another input must run; needed holds both kinds.
         self.needed = needed
 
@@ -214,22 +218,22 @@ class Run:
 
     def _loop(self) -> None:
         ready, buffers, dependencies, needed = self.ready, self.buffers, self.dependencies, self.needed
-        # whether a node without hooks has nothing to do but to be called
-        plain = needed is None and not self.captures and not MODES.anomaly
-        apply, keep = _applier(), self.retain_graph
+        # whether a node without hooks, whose gradients nobody asks for, has nothing to do but to be called
+        plain, asked = not MODES.anomaly, self.captures
+        apply, keep, wanted = _applier(), self.retain_graph, None
         while ready:
             node = heappop(ready)[2]
             grads = buffers.pop(node, None)
             outputs: Any = ()
             if grads is not None:
-                if not plain or node._hooks is not None:
+                if not plain or node._hooks is not None or node in asked:
                     outputs = self._run(node, grads)
                 elif node._sequence == ACCUMULATE:
                     self.node = node
                     self._accumulate_plainly(node, grads)
-                else:
+                elif needed is None or (wanted := self._wanted(node)) is not NOTHING:
                     self.node = node
-                    outputs = node.apply(grads, None) if apply is None else apply(node, grads, None)
+                    outputs = node.apply(grads, wanted) if apply is None else apply(node, grads, wanted)
                     if self.node._hooks is not None:  # added while it ran
                         outputs = run_post_hooks(node, outputs, [])
                     if not keep:
@@ -328,7 +332,7 @@ class Run:
 
     def _accumulate_plainly(self, node: Any, grads: list[Any]) -> None:
         """The same as `_run`, of an accumulator whose gradient is wanted."""
-        if node.variable._hooks is not None:
+        if node.variable._hooks is not None or self.targets is not None:
             run_tensor_hooks(node, grads)
             self._accumulate(node, grads[0])
         elif self.accumulate and grads[0] is not None:

@@ -26,12 +26,20 @@ def times(number: Any, x: Tensor) -> Tensor:
     return x if number == 1 else x * conj(number)
 
 
-def mm_as(spec: Spec, left: Tensor, right: Tensor) -> Tensor:
-    """left @ right for a factor that lies in memory as `spec` says: the gradient of a transposed matrix comes
-    out transposed too, so that the gradient of a weight is laid out as the weight."""
-    if spec.shape is not None and spec.known_strides() == (1, spec.shape[0]):
-        return right.t().mm(left.t()).t()
-    return left.mm(right)
+def _turned(spec: Spec) -> bool:
+    """Whether a factor lies in memory transposed. Its gradient then comes out so, too, so that the gradient of a
+    weight is laid out as the weight."""
+    return spec.shape is not None and spec.known_strides() == (1, spec.shape[0])
+
+
+def times_adjoint(spec: Spec, left: Tensor, right: Tensor) -> Tensor:
+    """left @ right^H, for a factor that lies in memory as `spec` says."""
+    return conj(right).mm(left.t()).t() if _turned(spec) else left.mm(adjoint(right))
+
+
+def adjoint_times(spec: Spec, left: Tensor, right: Tensor) -> Tensor:
+    """left^H @ right, for a factor that lies in memory as `spec` says."""
+    return right.t().mm(conj(left)).t() if _turned(spec) else adjoint(left).mm(right)
 
 
 def grouped(left: Tensor, right: Tensor, offs: Tensor | None, dtype: Any) -> Tensor:
@@ -40,8 +48,8 @@ def grouped(left: Tensor, right: Tensor, offs: Tensor | None, dtype: Any) -> Ten
 
 # Two factors.
 
-derivative("mm", self=lambda grad, mat2, self_spec: mm_as(self_spec, grad, adjoint(mat2)),
-           mat2=lambda grad, self, mat2_spec: mm_as(mat2_spec, adjoint(self), grad),
+derivative("mm", self=lambda grad, mat2, self_spec: times_adjoint(self_spec, grad, mat2),
+           mat2=lambda grad, self, mat2_spec: adjoint_times(mat2_spec, self, grad),
            result=lambda self_t, mat2_t, self_p, mat2_p: self_t.mm(mat2_p).addmm(self_p, mat2_t))
 derivative("bmm", self=lambda grad, mat2: grad.bmm(adjoint(mat2)),
            mat2=lambda grad, self: adjoint(self).bmm(grad),
@@ -77,8 +85,8 @@ def plus(name: str, beta: Any, alpha: Any, self_t: Tensor, left_t: Tensor, right
 
 
 derivative("addmm", self=lambda grad, beta: times(beta, grad),
-           mat1=lambda grad, mat2, alpha, mat1_spec: times(alpha, mm_as(mat1_spec, grad, adjoint(mat2))),
-           mat2=lambda grad, mat1, alpha, mat2_spec: times(alpha, mm_as(mat2_spec, adjoint(mat1), grad)),
+           mat1=lambda grad, mat2, alpha, mat1_spec: times(alpha, times_adjoint(mat1_spec, grad, mat2)),
+           mat2=lambda grad, mat1, alpha, mat2_spec: times(alpha, adjoint_times(mat2_spec, mat1, grad)),
            result=lambda self_t, mat1_t, mat2_t, mat1_p, mat2_p, beta, alpha:
                plus("addmm", beta, alpha, self_t, mat1_t, mat2_t, mat1_p, mat2_p))
 derivative("baddbmm", self=lambda grad, beta: times(beta, grad),
