@@ -124,7 +124,7 @@ class Run:
 
     def _explore(self, roots: list[Node]) -> None:
         """Count how many edges lead to each node; with inputs, also find the nodes on a path to one."""
-        dependencies = self.dependencies
+        dependencies, floor = self.dependencies, self._floor()
         stack = list(dict.fromkeys(roots))
         first = set(stack)
         while stack:
@@ -132,6 +132,8 @@ class Run:
             for edge in self._edges(node) if self.stop else node._next:
                 if edge is not None:
                     after = edge[0]
+                    if after._sequence < floor:
+                        continue
                     count = dependencies.get(after)
                     if count is None:
                         dependencies[after] = 1
@@ -151,6 +153,13 @@ class Run:
                     break
         # A captured node that also leads to another input must run; needed holds both kinds.
         self.needed = needed
+
+    def _floor(self) -> int:
+        """The number below which no node leads to an input: edges lead to lower numbers, but for leaves."""
+        if self.targets is None or self.targets or Node.renumbered:
+            return -1
+        floor = min([node._sequence for node in self.captures], default=-1)
+        return -1 if any(node._sequence == ACCUMULATE for node in self.captures) else floor
 
     def _edges(self, node: Node) -> tuple[Edge | None, ...]:
         return () if self.stop and node in self.captures else node._next
@@ -244,29 +253,32 @@ class Run:
             index = -1
             for edge in self._edges(node) if self.stop else node._next:
                 index += 1
-                if edge is not None:
-                    after, number = edge
-                    if outputs:
-                        grad = outputs[index]
-                        if grad is not None and (needed is None or after in needed):
-                            meta = after._meta[number]
-                            array = grad._array
-                            if array is None or array.shape != meta[0] or grad.dtype is not meta[1]:
-                                grad = self._fitted(node, index, grad, meta)
-                            if after in buffers:
-                                self._add(after, number, grad)
-                            elif number or len(after._meta) != 1:
-                                buffers[after] = [None] * len(after._meta)
-                                buffers[after][number] = grad
-                            else:
-                                buffers[after] = [grad]
-                                if after._sequence == ACCUMULATE and _is_fresh(node, grad, grads, outputs):
-                                    self.owned.add(after)
-                    left = dependencies[after] - 1
-                    dependencies[after] = left
-                    if not left:
-                        self.order += 1
-                        heappush(ready, (-after._sequence, self.order, after))
+                if edge is None:
+                    continue
+                after, number = edge
+                if needed is not None and after not in needed:
+                    continue  # nor is anything behind it
+                if outputs:
+                    grad = outputs[index]
+                    if grad is not None:
+                        meta = after._meta[number]
+                        array = grad._array
+                        if array is None or array.shape != meta[0] or grad.dtype is not meta[1]:
+                            grad = self._fitted(node, index, grad, meta)
+                        if after in buffers:
+                            self._add(after, number, grad)
+                        elif number or len(after._meta) != 1:
+                            buffers[after] = [None] * len(after._meta)
+                            buffers[after][number] = grad
+                        else:
+                            buffers[after] = [grad]
+                            if after._sequence == ACCUMULATE and _is_fresh(node, grad, grads, outputs):
+                                self.owned.add(after)
+                left = dependencies[after] - 1
+                dependencies[after] = left
+                if not left:
+                    self.order += 1
+                    heappush(ready, (-after._sequence, self.order, after))
 
     def _fitted(self, node: Node, index: int, grad: Any, meta: Any) -> Tensor:
         if not isinstance(grad, Tensor):

@@ -96,6 +96,7 @@ class Node:
     __slots__ = ("__weakref__", "_hooks", "_meta", "_metadata", "_next", "_parent", "_sequence", "_trace")
 
     runs_on_nothing = False  # whether it is called where no gradient arrives at any of its outputs
+    renumbered = False  # whether a program has given any node a number, so that edges may lead to higher ones
 
     def __init__(self, edges: tuple[Edge | None, ...], meta: tuple[Meta, ...]) -> None:
         self._next = edges
@@ -159,6 +160,7 @@ class Node:
     def _set_sequence_nr(self, number: int) -> None:
         """Among the nodes that are ready, the one with the highest number runs first."""
         self._sequence = number
+        Node.renumbered = True
 
     def __call__(self, *grads: Any) -> Any:
         """The gradients of the inputs for given gradients of the outputs."""

@@ -16,6 +16,8 @@ import functools
 import itertools
 import threading
 from collections.abc import Callable, Sequence
+from itertools import repeat
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -385,7 +387,7 @@ def _finish(op: OpDef, result: Any, spec: Spec, inputs: Sequence[Any]) -> Tensor
         )
     if result.dtype != spec.dtype.numpy:
         result = result.astype(spec.dtype.numpy)
-    elif (result.base is not None or id(result) in map(id, inputs)) and (
+    elif (result.base is not None or any(map(is_, inputs, repeat(result)))) and (
         not result.flags.writeable or _aliases(result, inputs) or any(s < 0 for s in result.strides)
     ):
         result = result.copy()

@@ -23,17 +23,20 @@ LINALG = FUNCTION | OUT | Api.EXACT
 @composite("matmul(Tensor self, Tensor other) -> Tensor", api=PRODUCT)
 def matmul(self: Tensor, other: Tensor) -> Tensor:
     """Vectors and matrices go straight to their product; a batch times a matrix is one tall product."""
+    left, right = self.ndim, other.ndim
+    if left == 2 and right == 2:
+        return self.mm(other)
     check(
-        self.ndim > 0 and other.ndim > 0,
-        f"matmul: both arguments need to be at least 1D, but they are {self.ndim}D and {other.ndim}D",
+        left > 0 and right > 0,
+        f"matmul: both arguments need to be at least 1D, but they are {left}D and {right}D",
     )
-    if self.ndim == 1 and other.ndim == 1:
+    if left == 1 and right == 1:
         return self.dot(other)
-    if self.ndim == 2 and other.ndim <= 2:
-        return self.mv(other) if other.ndim == 1 else self.mm(other)
-    if self.ndim == 1:
+    if left == 2 and right == 1:
+        return self.mv(other)
+    if left == 1:
         return matmul(self.unsqueeze(0), other).squeeze(-2)
-    if other.ndim <= 2:
+    if right <= 2:
         return folded_product(self, other)
     return broadcast_product(self, other)
 
@@ -70,17 +73,18 @@ def linalg_matmul(self: Tensor, other: Tensor) -> Tensor:
 )
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """input @ weight.T + bias, with the bias inside the product where the input is a matrix or a batch."""
+    rank, weights = input.ndim, weight.ndim
+    if rank == 2 and weights > 0 and bias is not None:
+        return bias.addmm(input, weight.t())
     check(
-        input.ndim > 0 and weight.ndim > 0,
-        f"linear: both arguments need to be at least 1D, but they are {input.ndim}D and {weight.ndim}D",
+        rank > 0 and weights > 0,
+        f"linear: both arguments need to be at least 1D, but they are {rank}D and {weights}D",
     )
     if bias is None:
         return input.matmul(weight.t())
-    if input.ndim == 2:
-        return bias.addmm(input, weight.t())
-    if input.ndim == 1 and weight.ndim == 2 and bias.ndim == 1:
+    if rank == 1 and weights == 2 and bias.ndim == 1:
         return bias.addmv(weight, input)
-    if weight.ndim == 2 and bias.ndim == 1 and input.ndim > 2:
+    if weights == 2 and bias.ndim == 1 and rank > 2:
         *batch, inside = input.shape
         tall = bias.addmm(input.reshape(math.prod(batch), inside), weight.t())
         return tall.view((*batch, weight.shape[0]))

@@ -20,7 +20,10 @@ from ..core.tokens import contiguous_format
 
 @composite("reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)")
 def reshape(self: Tensor, shape: Shape) -> Tensor:
-    if is_whole(self):
+    array = self._array
+    if is_whole(self) or (
+        array is not None and self._spec is None and array.size and array.flags.c_contiguous
+    ):
         return run_name("view", self, shape)
     shape = infer_size(shape, self.numel())
     if view_strides(self.shape, self.strides(), shape) is not None:
@@ -135,8 +138,10 @@ composite("mH(Tensor(a) self) -> Tensor(a)", api=INTERNAL)(lambda self: _adjoint
 
 
 def _adjoint(self: Tensor, name: str) -> Tensor:
-    check(self.ndim != 1, f"{name} is only supported on matrices or batches of matrices. Got 1-D tensor.")
-    return self.conj() if self.ndim == 0 else self.transpose(-2, -1).conj()
+    rank = self.ndim
+    check(rank != 1, f"{name} is only supported on matrices or batches of matrices. Got 1-D tensor.")
+    turned = self if rank == 0 else self.transpose(-2, -1)
+    return turned.conj() if self.dtype.is_complex else turned
 
 
 # Broadcasting.

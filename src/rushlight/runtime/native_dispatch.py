@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd.edges import edge_of
-from ..autograd.saved import OpNode, capture_values, node_class
+from ..autograd.saved import OpNode, capture_values, node_class, save_output
 from ..autograd.saved import prepare as prepare_plan
 from ..autograd.tape import sequence
 from ..codegen.llvm.native_arithmetic import DTYPES, OPERATIONS
@@ -124,6 +124,8 @@ class _Installed:
             "sequence": sequence,
             "edge_of": edge_of,
             "capture_values": capture_values,
+            "save_output": save_output,
+            "spec": Tensor.spec,
             **{f"name_{name}": name for name in self.names},
         }
         for name in (*DTYPES, "bool"):
@@ -383,6 +385,10 @@ def _captured(op: OpDef, form: Form, capture: Capture) -> tuple[int, int] | None
     take, index, output = capture
     if take is Take.SHAPE and not output and index in op.tensor_positions and form.plain(index):
         return int(Saving.SHAPE), index
+    if take is Take.SPEC and not output and index in op.tensor_positions and form.plain(index):
+        return int(Saving.SPEC), index
+    if take is Take.RESULT and index == 0:
+        return int(Saving.RESULT), 0
     if take not in (Take.TENSOR, Take.VALUE):
         return None
     if form.plain(index):

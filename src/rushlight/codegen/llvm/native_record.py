@@ -83,6 +83,8 @@ OBJECTS = (
     "sequence",
     "edge_of",
     "capture_values",
+    "save_output",
+    "spec",
     "descr_float32",
     "descr_float64",
     "descr_int64",
@@ -118,6 +120,8 @@ class Saving(IntEnum):
     CONSTANT = 1  # an argument that was not given
     TENSOR = 2  # an argument: with its version and node
     SHAPE = 3  # the sizes of an argument
+    SPEC = 4  # the geometry and dtype of an argument
+    RESULT = 5  # the result: without its node, with its version
 
 
 class PlanRecord(Struct):
@@ -399,7 +403,7 @@ class RecordEmitter(ObjectEmitter):
             return self.branch(
                 self.compare("<", count, 0),
                 lambda: [self._ask_values(plan, result, failed)],
-                lambda: [self._list(plan, count, failed)],
+                lambda: [self._list(plan, count, result, failed)],
             )
 
         return self.branch(self.compare("==", count, 0), nothing, several)[0]
@@ -417,7 +421,7 @@ class RecordEmitter(ObjectEmitter):
         self.api("Py_DecRef", results)
         return saved
 
-    def _list(self, plan: Any, count: Any, failed: Any) -> Any:
+    def _list(self, plan: Any, count: Any, result: Any, failed: Any) -> Any:
         saved = self.api("PyList_New", count)
         self.require_object(saved, failed)
         with self.loop(0, count) as i:
@@ -425,7 +429,8 @@ class RecordEmitter(ObjectEmitter):
             kind, which = self.word(pair, 0), self.word(pair, 1)
             constant = self.compare("==", kind, int(Saving.CONSTANT))
             place = self.select(constant, self.word_address(pair, 1), self.word_address(self.args, which))
-            value = self.load(place, self.pointer)
+            own = self.compare("==", kind, int(Saving.RESULT))
+            value = self.select(own, result, self.load(place, self.pointer))
             self.api("PyList_SetItem", saved, i, self._saved_item(kind, value, failed))
         return saved
 
@@ -434,8 +439,22 @@ class RecordEmitter(ObjectEmitter):
         tensor = self.and_(there, self.compare("==", kind, int(Saving.TENSOR)))
         shape = self.and_(there, self.compare("==", kind, int(Saving.SHAPE)))
 
+        spec = self.and_(there, self.compare("==", kind, int(Saving.SPEC)))
+        output = self.compare("==", kind, int(Saving.RESULT))
+
+        def by_python() -> list[Any]:
+            function = self.select(output, self.object("save_output"), self.object("spec"))
+            words = self.local(self.pointer)
+            self.store(value, words)
+            found = self.api("PyObject_Vectorcall", function, words, self.i64(1), self.null)
+            self.require_object(found, failed)
+            return [found]
+
+        def rest() -> list[Any]:
+            return self.branch(self.or_(spec, output), by_python, lambda: [self._taken(value)])
+
         def other() -> list[Any]:
-            return self.branch(shape, lambda: [self._shape(value, failed)], lambda: [self._taken(value)])
+            return self.branch(shape, lambda: [self._shape(value, failed)], rest)
 
         return self.branch(tensor, lambda: [self._with_version(value, failed)], other)[0]
 

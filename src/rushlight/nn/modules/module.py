@@ -391,8 +391,8 @@ class Module(Hooked, Stateful, Convertible):
     def named_children(self) -> Iterator[tuple[str, Module]]:
         seen: set[int] = set()
         for name, module in self._modules.items():
-            if module is not None and id(module) not in seen:
-                seen.add(id(module))
+            if module is not None and (number := id(module)) not in seen:
+                seen.add(number)
                 yield name, module
 
     def children(self) -> Iterator[Module]:
