@@ -8,6 +8,8 @@ import weakref
 import pytest
 
 import rushlight as rl
+from rushlight.autograd.tape import Node
+from rushlight.core.modes import MODES
 
 from .leaves import leaf
 
@@ -210,3 +212,25 @@ def test_a_hook_added_while_its_node_runs(same):
         return seen, x.grad
 
     same(scenario)
+
+
+@pytest.mark.parametrize("renumbered", [False, True])
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_a_pass_to_an_input_looks_at_nothing_before_it(
+    renumbered: bool, create_graph: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Node, "renumbered", False)
+    x = rl.tensor([1.0, 2.0], requires_grad=True)
+    inner = (x * x).exp()
+    outer = (inner * inner + x).sum()
+    if renumbered:  # an edge to a higher number, which only a program makes
+        inner.grad_fn._set_sequence_nr(10**9)
+    seen: list[bool] = []
+    before = inner.grad_fn.next_functions[0][0]
+    inner.register_hook(lambda grad: seen.append(before in MODES.run.visited))
+    (found,) = rl.autograd.grad(outer, inner, create_graph=create_graph, retain_graph=True)
+    assert found.tolist() == (2 * inner).tolist()
+    assert seen == [renumbered]
+    both = rl.autograd.grad(outer, (inner, x), retain_graph=True)
+    assert both[0].tolist() == found.tolist()
+    assert rl.allclose(both[1], 2 * inner * inner * 2 * x + 1)

@@ -19,6 +19,12 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
     Itself where nothing changes and copy is False.
     """
+    if len(args) == 1 and not kwargs and isinstance(args[0], DType):
+        return (
+            self
+            if args[0] is self.dtype
+            else run_name("_to_copy", self, args[0], None, None, None, False, None)
+        )
     dtype, where, copy, layout_format = _parse_to(args, kwargs)
     same_dtype = dtype is None or dtype is self.dtype
     same_device = where is None or where.type == self.device.type

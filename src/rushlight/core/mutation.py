@@ -147,6 +147,11 @@ def _spoil(node: Any, target: Tensor) -> None:
         ]
 
 
+_APART_INPLACE = (
+    Api.APART_INPLACE.value
+)  # as a number, since asking a set of flags takes as long as an operator
+
+
 def call_inplace(op: OpDef, args: Arguments) -> Tensor:
     """`op` with its first tensor overwritten by the (first) result; returns that tensor."""
     if (
@@ -179,8 +184,9 @@ def call_inplace(op: OpDef, args: Arguments) -> Tensor:
     check_target(target, name, op.api)
     if target.dtype.is_complex and op.promote is Promotion.REAL:
         fail(f"In-place {op.schema.name} is not supported for complex tensors: its result is real")
+    apart = op.api.value & _APART_INPLACE
     for other in tensors_in(op, args)[1:]:
-        if op.api & Api.APART_INPLACE:
+        if apart:
             if not _is_read_first(op, args, other):
                 check_no_overlap(target, other)
         elif other.ndim or other is not _value(op, args):

@@ -84,10 +84,27 @@ def _check_fits(op: OpDef, args: Arguments, target: Tensor, result: Tensor) -> N
         f"{op.schema.name}(): out= does not take nested tensors; write to them with copy_()",
         NotImplementedError,
     )
-    check(
-        target._keys & META == result._keys & META,
-        f"{op.schema.name}(): expected out tensor to be on {result.device}, but it is on {target.device}",
-    )
+    if target._keys & META != result._keys & META:
+        fail(
+            f"{op.schema.name}(): expected out tensor to be on {result.device}, but it is on {target.device}"
+        )
+    flags = op.api.value
+    if target.dtype is not result.dtype:
+        _check_dtype(op, target, result)
+    if flags & _APART:
+        _check_apart(op, args, target, result)
+    if not flags & _EXPANDED and (target.shape == result.shape or _keeps_shape(op, target, result)):
+        check_no_internal_overlap(target)
+    for tensor in () if flags & _OVERLAPS else tensors_in(op, args):
+        check_no_partial_overlap(target, tensor)
+
+
+# as numbers, since asking a set of flags takes as long as a small operator
+_APART, _EXPANDED, _OVERLAPS = Api.APART.value, Api.EXPANDED.value, Api.OVERLAPS.value
+
+
+def _check_dtype(op: OpDef, target: Tensor, result: Tensor) -> None:
+    """Refuse a target of a dtype that the result is not written in."""
     check(
         op.api & Api.CASTS or can_cast(result.dtype, target.dtype),
         f"{op.schema.name}(): result type {result.dtype.torch_name} can't "
@@ -95,18 +112,12 @@ def _check_fits(op: OpDef, args: Arguments, target: Tensor, result: Tensor) -> N
         f"{result.dtype.torch_name} but found {target.dtype.torch_name})",
     )
     check(
-        not op.api & Api.EXACT or target.dtype is result.dtype,
+        not op.api & Api.EXACT,
         f"{op.schema.name}(): Expected out tensor to have "
         f"dtype {result.dtype.name}, but got {target.dtype.name} instead; {op.schema.name} only supports "
         f"{result.dtype.name} tensor for result, got: {target.dtype.name} (expected scalar_type "
         f"{result.dtype.torch_name} but found {target.dtype.torch_name})",
     )
-    if op.api & Api.APART:
-        _check_apart(op, args, target, result)
-    if not op.api & Api.EXPANDED and (target.shape == result.shape or _keeps_shape(op, target, result)):
-        check_no_internal_overlap(target)
-    for tensor in () if op.api & Api.OVERLAPS else tensors_in(op, args):
-        check_no_partial_overlap(target, tensor)
 
 
 def _keeps_shape(op: OpDef, target: Tensor, result: Tensor) -> bool:

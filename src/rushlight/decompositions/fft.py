@@ -31,11 +31,14 @@ def as_real(x: Tensor, name: str) -> Tensor:
     check(not x.is_complex(), f"{name} expects a real input tensor, but got {x.dtype.name}")
     dtype: DType = x.dtype if x.is_floating_point() else get_default_dtype()
     check(dtype.opmath is dtype, f"{name}: {dtype.name} is not supported; convert to float32 first")
-    return x.to(dtype)
+    return x if dtype is x.dtype else x.to(dtype)
 
 
 def as_complex(x: Tensor, name: str) -> Tensor:
-    return x if x.is_complex() else as_real(x, name).to(as_real(x, name).dtype.to_complex())
+    if x.is_complex():
+        return x
+    real = as_real(x, name)
+    return real.to(real.dtype.to_complex())
 
 
 def resized(x: Tensor, dims: Sequence[int], sizes: Sequence[int]) -> Tensor:
