@@ -34,8 +34,9 @@ kernels = LazyModule("rushlight.eager.kernels")
 compiling = LazyModule("rushlight.eager.compiling")
 known_calls = LazyModule("rushlight.eager.known_calls")
 
-WORTH = 0.05  # seconds of NumPy's time after which a kernel is worth compiling: about as long as that takes
-WORTH_OF_ONE_SIZE = 0.2  # the same, for a kernel that serves one set of sizes
+WORTH = 0.01  # seconds of NumPy's time after which a kernel is worth compiling: about as long as that takes, by
+# the median of those of benchmarks/programs.py torchmetrics_metrics (9 ms) and kornia_images (14 ms)
+WORTH_OF_ONE_SIZE = 0.06  # the same, for a kernel that serves one set of sizes: convolutions of the latter
 WORTH_LOOKING = (
     0.02  # seconds of NumPy's time, in all, after which kernels that are on disk are taken from there
 )
@@ -324,6 +325,8 @@ def runner(op: OpDef, reference: Runner) -> Runner:
         _begin()
     if settings.get() == "reference" or DETERMINISM.enabled or not may_have_kernel(op):
         return reference
+    if not op.tensor_positions and not op.list_positions:
+        return reference  # what is made of nothing takes no kernel
     calls = _calls.get(op)
     if calls is None:
         calls = _calls.setdefault(op, OperatorCalls(op, reference))

@@ -21,7 +21,7 @@ from ..core.lazy import LazyModule
 from ..core.modes import MODES
 from ..core.tensor import AUTOGRAD, Tensor
 from ..eager import settings, worker
-from ..eager.calls import WORTH, stored_kernels_are_there
+from ..eager.calls import stored_kernels_are_there
 from ..logs import logger
 from ._batch import Batch
 
@@ -34,6 +34,7 @@ row_programs = LazyModule("rushlight.eager.row_programs")
 Key = tuple[Any, ...]
 Numbers = Sequence[int | float]
 Update = Callable[[Sequence[Tensor], Sequence[Any]], None]
+WORTH = 0.05  # seconds of the list operators after which a program is worth compiling: about as long as that takes
 MOST_KINDS = 32  # of rows, for which an optimizer has programs
 
 
