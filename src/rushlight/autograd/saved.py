@@ -13,7 +13,8 @@ from typing import Any
 
 from ..core.dispatch import run_name
 from ..core.modes import MODES
-from ..core.tensor import AUTOGRAD, META_DEVICE, Tensor, copied_object, is_whole
+from ..core.tensor import AUTOGRAD, META_DEVICE, Tensor, is_whole
+from ..core.views import copied_object
 from ..derivatives.declare import ALL, Capture, Entry, Plan, Take
 from .backward_functions import write_plan
 from .tape import FREED, Edge, Meta, Node, accumulator, running_node, sequence, where_made

@@ -85,6 +85,8 @@ def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[DType | No
 
 def _conversion(name: str, dtype: DType) -> None:
     def convert(self: Tensor, memory_format: memory_format = preserve_format) -> Tensor:
+        if memory_format is preserve_format:
+            return self.to(dtype)
         return self.to(dtype, memory_format=memory_format)
 
     convert.__name__ = name

@@ -19,8 +19,9 @@ from .quantized import integers_of, make_quantized
 from .shapes import Spec, is_dense
 from .sparse import Parts, make_sparse
 from .storage import Storage
-from .tensor import DISPATCH, LAZY, Tensor, alias, copied_object
+from .tensor import DISPATCH, LAZY, Tensor, alias
 from .tokens import preserve_format
+from .views import copied_object
 
 
 def deepcopy_tensor(self: Tensor, memo: dict[int, Any]) -> Tensor:

@@ -308,9 +308,17 @@ def _dims_used(item: Any) -> int:
 
 def _added_dim_index(item: Any, self: Tensor) -> Tensor:
     """The index into the dimension that a bool, or a 0-d tensor that cannot be read, adds."""
-    if isinstance(item, bool):
+    if not isinstance(item, bool):
+        return run_name("unsqueeze", item, 0)
+    if AMBIENT.keys or MODES.inference or self._keys > AUTOGRAD:
         return construct.tensor([0] if item else [], dtype=DTYPES["int64"], device=self.device)
-    return run_name("unsqueeze", item, 0)
+    return _of_first(item)
+
+
+@functools.cache
+def _of_first(there: bool) -> Tensor:
+    """The index of the first element, or of none, which is only read."""
+    return construct.tensor([0] if there else [], dtype=DTYPES["int64"], device="cpu")
 
 
 def _beside(self: Tensor, index: Tensor) -> tuple[Tensor, ...]:

@@ -27,10 +27,10 @@ from .overrides import modes_replaced, on_dispatching
 from .registry import REGISTRY, Kind, OpDef
 from .schema import Schema
 from .shapes import Spec, contiguous_strides
-from .tensor import AUTOGRAD, DISPATCH, META, Tensor, _new, copied_object, install_asked
+from .tensor import AUTOGRAD, DISPATCH, META, Tensor, _new, install_asked
 from .tokens import place
 from .traits import Trait
-from .views import track_views
+from .views import copied_object, track_views
 
 
 def dispatching_types(tensors: list[Tensor]) -> tuple[type, ...]:

@@ -279,6 +279,9 @@ class Tensor(TensorMethods, metaclass=TensorMeta):
         return self._inference
 
     def is_contiguous(self, memory_format: MemoryFormat = contiguous_format) -> bool:
+        array, usual = self._array, memory_format is contiguous_format
+        if usual and array is not None and self._spec is None and array.flags.c_contiguous and array.size:
+            return True
         if self._parts is not None and self.layout is sparse_coo:
             return False
         shape, strides = self.shape, self.strides()
@@ -443,18 +446,6 @@ def is_whole(tensor: Tensor) -> bool:
     """Whether it is surely contiguous: with data of its own, and no view."""
     array = tensor._array
     return array is not None and tensor._strides is None and tensor._spec is None and array.flags.c_contiguous
-
-
-def copied_object(tensor: Tensor) -> Tensor:
-    """Another object of the same class with the same fields."""
-    copy = _new(type(tensor))
-    copy.__dict__.update(tensor.__dict__)
-    for name in tensor._slots:
-        if hasattr(tensor, name):
-            setattr(copy, name, getattr(tensor, name))
-    if copy._trace is not None:
-        copy._trace.claim(copy)
-    return copy
 
 
 def shapeless(result: Any) -> bool:

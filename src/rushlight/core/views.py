@@ -187,3 +187,22 @@ def track_views(op: OpDef, args: Arguments, result: Any) -> None:
             _track_view(op, args, source, tensor)
             if type(result) is tuple and MODES.grad:
                 restrict_view(tensor, tensor._creation or "multi_output")
+
+
+def is_row_of_elements(tensor: Tensor) -> bool:
+    """Whether its elements, of which there are some, surely lie one after the other: then any shape of as many is
+    a view of it."""
+    array = tensor._array
+    return array is not None and tensor._spec is None and array.flags.c_contiguous and array.size > 0
+
+
+def copied_object(tensor: Tensor) -> Tensor:
+    """Another object of the same class with the same fields."""
+    copy = _new(type(tensor))
+    copy.__dict__.update(tensor.__dict__)
+    for name in tensor._slots:
+        if hasattr(tensor, name):
+            setattr(copy, name, getattr(tensor, name))
+    if copy._trace is not None:
+        copy._trace.claim(copy)
+    return copy

@@ -14,16 +14,14 @@ from ..core.schema import Argument
 from ..core.shapes import Shape, Spec, infer_size, view_strides, wrap_dim, wrap_dims
 from ..core.tensor import Tensor, is_whole
 from ..core.tokens import contiguous_format
+from ..core.views import is_row_of_elements
 
 # Shape.
 
 
 @composite("reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)")
 def reshape(self: Tensor, shape: Shape) -> Tensor:
-    array = self._array
-    if is_whole(self) or (
-        array is not None and self._spec is None and array.size and array.flags.c_contiguous
-    ):
+    if is_whole(self) or is_row_of_elements(self):
         return run_name("view", self, shape)
     shape = infer_size(shape, self.numel())
     if view_strides(self.shape, self.strides(), shape) is not None:

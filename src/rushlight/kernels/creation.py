@@ -14,6 +14,7 @@ from ..core.shapes import Spec
 _SATURATES = DTYPES["float8_e4m3fn"].numpy  # it has no infinity: what is too large becomes the largest
 _POWERS = DTYPES["float8_e8m0fnu"].numpy  # it has neither zero nor negative numbers
 _COMPLEX_HALF = DTYPES["complex32"].numpy
+_REAL = (DTYPES["float32"].numpy, DTYPES["float64"].numpy)
 
 # Allocation.
 
@@ -36,6 +37,9 @@ def blank(out: Spec) -> np.ndarray:
 def filled(out: Spec, value: Any) -> np.ndarray:
     """An array laid out as `out` with `value`, a number or an array that broadcasts, in every element."""
     result = allocate(out)
+    if type(value) is float and result.dtype in _REAL:
+        result.fill(value)
+        return result
     np.copyto(result, _castable(np.asarray(value), result.dtype), casting="unsafe")
     return result
 
@@ -47,6 +51,8 @@ def cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 def _castable(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """`array` such that NumPy's conversion to `dtype` is PyTorch's."""
+    if array.dtype.kind in "biuf" and dtype.isbuiltin == 1:
+        return array  # neither is a type of our own, nor complex
     if array.dtype == _COMPLEX_HALF and dtype != _COMPLEX_HALF:
         array = array.astype(np.complex64)
     if array.dtype.kind == "c" and dtype.kind not in "cb" and dtype != _COMPLEX_HALF:

@@ -71,6 +71,15 @@ def check_bounds(
 
 @kernel("index.Tensor", "_unsafe_index.Tensor")
 def index(self: np.ndarray, indices: Indices, out: Spec) -> np.ndarray:
+    mask = indices[0]
+    if (
+        len(indices) == 1
+        and mask is not None
+        and mask.dtype.kind == "b"
+        and mask.ndim
+        and out.strides is None
+    ):
+        return np.ascontiguousarray(self[mask])
     key, (shape, _, _) = numpy_key(self.shape, indices, "index")
     if 0 in shape:
         return np.empty(shape, self.dtype)
