@@ -136,16 +136,20 @@ class BackwardCFunction(Node, FunctionCtx):
         """The engine calls it with a list of gradients, users with the gradients themselves."""
         if len(grads) == 2 and isinstance(grads[0], list):
             grads = tuple(grads[0])
-        if self.materialize_grads:
-            without = self._without_gradient
-            grads = tuple(
-                zeros(meta)
-                if grad is None and meta is not None and meta[1].is_differentiable and number not in without
-                else grad
-                for number, (grad, meta) in enumerate(zip(grads, self._meta, strict=True))
-            )
-        found = self._function._backward_function()(self, *grads)
+        found = self._function._backward_function()(self, *self._materialized(grads))
         return self._checked(found if isinstance(found, tuple | list) else (found,))
+
+    def _materialized(self, grads: Sequence[Any]) -> Sequence[Any]:
+        """Gradients as `backward` gets them: zeros for those that are undefined, unless it takes None."""
+        if not self.materialize_grads or all(grad is not None for grad in grads):
+            return grads
+        without = self._without_gradient
+        return [
+            zeros(meta)
+            if grad is None and meta is not None and meta[1].is_differentiable and number not in without
+            else grad
+            for number, (grad, meta) in enumerate(zip(grads, self._meta, strict=True))
+        ]
 
     def _checked(self, grads: Sequence[Any]) -> list[Any]:
         """One gradient per argument of forward; extra Nones at the end are allowed."""

@@ -202,8 +202,11 @@ _FACTS: dict[Take, Callable[[Any], Any]] = {
 
 def fact(take: Take, value: Any) -> Any:
     """A shape, dtype, ... of a tensor, or a tuple of them for a list."""
-    get = _FACTS[take]
-    return tuple([get(v) for v in value]) if isinstance(value, tuple | list) else get(value)
+    return _facts(_FACTS[take], value)
+
+
+def _facts(get: Callable[[Any], Any], value: Any) -> Any:
+    return tuple([get(v) for v in value]) if isinstance(value, (tuple, list)) else get(value)
 
 
 def _fetch(capture: Capture) -> Fetch:
@@ -214,9 +217,10 @@ def _fetch(capture: Capture) -> Fetch:
         return lambda args, results: save_output(results[index])
     if take is Take.RESULTS:
         return lambda args, results: [save_output(t) for t in results]
+    get = _FACTS[take]
     if output:
-        return lambda args, results: fact(take, results if index == ALL else results[index])
-    return lambda args, results: fact(take, args[index])
+        return lambda args, results: _facts(get, results if index == ALL else results[index])
+    return lambda args, results: _facts(get, args[index])
 
 
 def capture_values(plan: Plan, args: Any, results: Any) -> Any:

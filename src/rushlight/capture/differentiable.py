@@ -6,15 +6,18 @@ tensors of the caller that were written to since are an error, and hooks on save
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ..autograd.edges import edge_of
 from ..autograd.function import BackwardCFunction, Function
 from ..autograd.saved import modified, second_time, shallow_copy
-from ..autograd.tape import FREED
+from ..autograd.tape import FREED, meta_of
+from ..core.dispatch import AMBIENT
 from ..core.modes import MODES
-from ..core.tensor import TRACED, Tensor, wrap
+from ..core.tensor import AUTOGRAD, TRACED, Tensor, wrap
 from .replay import gradients_again
 
 
@@ -30,38 +33,7 @@ class Differentiable(Function):
         sizes: list[int],
         *different: Tensor,
     ) -> Any:
-        former = {
-            i: inputs[i].copy()
-            for i in specialization.overwritten
-            if not (isinstance(sources[i], Tensor) and sources[i].requires_grad)
-        }
-        arrays = specialization.artifact.executable.run(inputs, sizes)
-        ctx.sizes = sizes
-        ctx.inputs = [
-            (source, 0 if source._versions is None else source._versions.value)
-            if isinstance(source, Tensor) and i not in former
-            else (former.get(i, array), 0)
-            for i, (source, array) in enumerate(zip(sources, inputs, strict=True))
-        ]
-        outputs = [wrap(array) for array in arrays[: specialization.outputs]]
-        ctx.specialization = specialization
-        found = arrays[specialization.outputs :]
-        ctx.layouts = None
-        if MODES.saved_hooks:
-            saved = [
-                shallow_copy(sources[i]) if isinstance(sources[i], Tensor) else wrap(inputs[i])
-                for i in specialization.kept
-            ]
-            saved += map(wrap, found)
-            ctx.save_for_backward(*saved)
-            ctx.layouts = [_data(tensor).strides for tensor in saved]
-        else:  # the same, but quicker
-            ctx.versions = [
-                (tensor, 0 if tensor._versions is None else tensor._versions.value)
-                for tensor in map(sources.__getitem__, specialization.kept)
-                if isinstance(tensor, Tensor)
-            ]
-            ctx.arrays = [inputs[i] for i in specialization.kept] + found
+        outputs = _computed(ctx, specialization, inputs, sources, sizes)
         ctx.set_materialize_grads(True)
         wanted = specialization.differentiated
         ctx.mark_non_differentiable(*[output for i, output in enumerate(outputs) if i not in wanted])
@@ -69,29 +41,72 @@ class Differentiable(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
-        specialization: Any = ctx.specialization
-        if ctx.layouts is not None:  # hooks may give back another tensor
-            saved = [
-                _laid_out(_data(tensor), strides)
-                for tensor, strides in zip(ctx.saved_tensors, ctx.layouts, strict=True)
-            ]
-        else:
-            saved = ctx.arrays
-            if saved is FREED:
-                raise second_time()
-            for tensor, version in ctx.versions:
-                if tensor._versions is not None and tensor._versions.value != version:
-                    raise modified(tensor, version, tensor._node, tensor._output_nr, ctx)
-        given = [grads[i] for i in specialization.differentiated]
-        if MODES.grad or any(grad._keys & TRACED for grad in given):
-            sizes = dict(zip(specialization.live.sizes, ctx.sizes, strict=True))
-            again = gradients_again(specialization.call, ctx.inputs, given, sizes, ctx)
-            return (None, None, None, None, *again)
-        tangents = [np.ascontiguousarray(grad.numpy_array()) for grad in given]
-        assert specialization.backward is not None
-        arrays = iter(specialization.backward.executable.run([*saved, *tangents], ctx.sizes))
-        found = [None if g is None else wrap(next(arrays)) for g in specialization.call.backward]
-        return (None, None, None, None, *found)
+        return (None, None, None, None, *_gradients(ctx, grads))
+
+
+def _computed(
+    ctx: Any, specialization: Any, inputs: list[np.ndarray], sources: list[Any], sizes: list[int]
+) -> list[Tensor]:
+    """Run the forward program, and keep what the backward program needs. The outputs."""
+    former = {
+        i: inputs[i].copy()
+        for i in specialization.overwritten
+        if not (isinstance(sources[i], Tensor) and sources[i].requires_grad)
+    }
+    arrays = specialization.artifact.executable.run(inputs, sizes)
+    ctx.sizes = sizes
+    ctx.inputs = [
+        (source, 0 if source._versions is None else source._versions.value)
+        if isinstance(source, Tensor) and i not in former
+        else (former.get(i, array), 0)
+        for i, (source, array) in enumerate(zip(sources, inputs, strict=True))
+    ]
+    outputs = [wrap(array) for array in arrays[: specialization.outputs]]
+    ctx.specialization = specialization
+    found = arrays[specialization.outputs :]
+    ctx.layouts = None
+    if MODES.saved_hooks:
+        saved = [
+            shallow_copy(sources[i]) if isinstance(sources[i], Tensor) else wrap(inputs[i])
+            for i in specialization.kept
+        ]
+        saved += map(wrap, found)
+        ctx.save_for_backward(*saved)
+        ctx.layouts = [_data(tensor).strides for tensor in saved]
+    else:  # the same, but quicker
+        ctx.versions = [
+            (tensor, 0 if tensor._versions is None else tensor._versions.value)
+            for tensor in map(sources.__getitem__, specialization.kept)
+            if isinstance(tensor, Tensor)
+        ]
+        ctx.arrays = [inputs[i] for i in specialization.kept] + found
+    return outputs
+
+
+def _gradients(ctx: Any, grads: Sequence[Tensor]) -> list[Tensor | None]:
+    """Run the backward program. The gradients of the tensors that were given."""
+    specialization: Any = ctx.specialization
+    if ctx.layouts is not None:  # hooks may give back another tensor
+        saved = [
+            _laid_out(_data(tensor), strides)
+            for tensor, strides in zip(ctx.saved_tensors, ctx.layouts, strict=True)
+        ]
+    else:
+        saved = ctx.arrays
+        if saved is FREED:
+            raise second_time()
+        for tensor, version in ctx.versions:
+            if tensor._versions is not None and tensor._versions.value != version:
+                raise modified(tensor, version, tensor._node, tensor._output_nr, ctx)
+    given = [grads[i] for i in specialization.differentiated]
+    if MODES.grad or any(grad._keys & TRACED for grad in given):
+        sizes = dict(zip(specialization.live.sizes, ctx.sizes, strict=True))
+        again = gradients_again(specialization.call, ctx.inputs, given, sizes, ctx)
+        return list(again)
+    tangents = [np.ascontiguousarray(grad.numpy_array()) for grad in given]
+    assert specialization.backward is not None
+    arrays = iter(specialization.backward.executable.run([*saved, *tangents], ctx.sizes))
+    return [None if g is None else wrap(next(arrays)) for g in specialization.call.backward]
 
 
 def _data(tensor: Tensor) -> np.ndarray:
@@ -126,6 +141,11 @@ class CompiledFunctionBackward(BackwardCFunction):
     # tensors of the caller among them, and how often they had been written to
     versions: list[tuple[Tensor, int]]
 
+    def apply(self, *grads: Any) -> Any:
+        """As of any custom function, but quicker: it gives one gradient for each tensor, and nothing else."""
+        given = grads[0] if len(grads) == 2 and isinstance(grads[0], list) else grads
+        return _gradients(self, self._materialized(given))
+
     def show(self, output: int) -> None:
         if output in self.specialization.call.inner:
             raise RuntimeError(
@@ -145,3 +165,50 @@ class CompiledFunctionBackward(BackwardCFunction):
 
 
 Differentiable._backward_cls = CompiledFunctionBackward
+
+
+def run_differentiably(
+    specialization: Any,
+    inputs: list[np.ndarray],
+    sources: list[Any],
+    sizes: list[int],
+    different: Sequence[Tensor],
+) -> list[Tensor]:
+    """The outputs of a program, with their history: what `Differentiable.apply` gives, but quicker where nobody
+    looks at operators or at what is saved."""
+    edges = None
+    if not (_is_seen() or any(tensor._keys & ~AUTOGRAD for tensor in different)):
+        edges = tuple([edge_of(tensor) if tensor._keys else None for tensor in different])
+    if not edges or edges.count(None) == len(edges):
+        found = Differentiable.apply(specialization, inputs, sources, sizes, *different)
+        return list(found) if isinstance(found, tuple) else [found]
+    node = CompiledFunctionBackward()
+    node._inputs = (*(False,) * 4, *(True,) * len(different))
+    node.needs_input_grad = (*(False,) * 4, *[edge is not None for edge in edges])
+    MODES.grad, grad = False, MODES.grad
+    try:
+        outputs = _computed(node, specialization, inputs, sources, sizes)
+    finally:
+        MODES.grad = grad
+    node._saved, node._next = [], edges
+    node._meta = tuple(map(meta_of, outputs))
+    for number in specialization.differentiated:
+        output = outputs[number]
+        if output.dtype.is_differentiable:
+            output._node, output._output_nr, output._keys = node, number, AUTOGRAD
+    return outputs
+
+
+def _is_seen() -> bool:
+    """Whether a transform, a capture or a hook looks at functions or at what they save."""
+    return bool(
+        AMBIENT.keys
+        or AMBIENT.trace is not None
+        or MODES.transforms
+        or MODES.traces
+        or MODES.dual_levels
+        or MODES.silent
+        or MODES.saved_hooks
+        or MODES.watch is not None
+        or not MODES.grad
+    )

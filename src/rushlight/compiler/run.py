@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..capture.captured_call import CapturedCall, Leaf
-from ..capture.differentiable import Differentiable
+from ..capture.differentiable import run_differentiably
 from ..capture.random import Draws
 from ..capture.references import Argument, GradOf, TensorRef
 from ..core.dispatch import call as run_operator
@@ -231,10 +231,9 @@ def _computed(
     different = [ref.find(leaves) for ref in call.differentiable]
     grad, MODES.grad = MODES.grad, True  # a program may record in spite of no_grad around it
     try:
-        results = Differentiable.apply(spec, arrays, sources, sizes, *different)
+        outputs = run_differentiably(spec, arrays, sources, sizes, different)
     finally:
         MODES.grad = grad
-    outputs = list(results) if isinstance(results, tuple) else [results]
     return outputs, spec.new_contents, call.gradients, call.versions
 
 

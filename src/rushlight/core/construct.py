@@ -40,7 +40,9 @@ def tensor(
             [3., 4.]])
     """
     dtype, device = _checked_dtype(dtype, "tensor"), _wanted(device)
-    if isinstance(data, Tensor):
+    if type(data) is float or type(data) is int:
+        result = _placed(scalar_tensor(data, dtype), device)
+    elif isinstance(data, Tensor):
         with plainly():
             result = data.detach().to(device=device, dtype=dtype, copy=True)
     elif hasattr(type(data), "specialise"):  # a number that is known only when a compiled function is called

@@ -24,10 +24,15 @@ from .tensor import Tensor
 
 _NUMBERS = frozenset((bool, int, float))
 _TEXT = (str, bytes)
+_EXACT = 2**53  # integers up to here are what they are in double precision, and no number overflows in single
 
 
 def array_from(data: Any, dtype: DType | None) -> np.ndarray:
     """`data`, a number or a nested sequence, as a contiguous array."""
+    if type(data) is float or type(data) is int:
+        found = _one_number(data, dtype)
+        if found is not None:
+            return found
     if dtype is None and _equal_arrays(data):
         return np.stack(data).astype(_infer(data, set()).numpy, copy=False)
     shape = _shape_of(data)
@@ -46,6 +51,17 @@ def array_from(data: Any, dtype: DType | None) -> np.ndarray:
         convert = _converter(target)
         values = np.array([convert(leaf, target) for leaf in leaves], _wide(target))
     return _rounded(values, target).reshape(shape)
+
+
+def _one_number(value: float | int, dtype: DType | None) -> np.ndarray | None:
+    """A number as an array, if its dtype is a usual one and it is none that needs care."""
+    kind = type(value)
+    target = dtype or (dtypes.get_default_dtype() if kind is float else dtypes.int64)
+    if target is dtypes.int64 and kind is int:
+        return np.array(value, np.int64) if -(2**63) <= value < 2**63 else None
+    if target is dtypes.float64 or target is dtypes.float32:
+        return np.array(value, target.numpy) if -_EXACT < value < _EXACT else None
+    return None
 
 
 def _equal_arrays(data: Any) -> bool:

@@ -71,15 +71,13 @@ def check_bounds(
 
 @kernel("index.Tensor", "_unsafe_index.Tensor")
 def index(self: np.ndarray, indices: Indices, out: Spec) -> np.ndarray:
-    mask = indices[0]
-    if (
-        len(indices) == 1
-        and mask is not None
-        and mask.dtype.kind == "b"
-        and mask.ndim
-        and out.strides is None
-    ):
-        return np.ascontiguousarray(self[mask])
+    mask = indices[-1]
+    alone = all(index is None for index in indices[:-1]) and out.strides is None
+    if alone and mask is not None and mask.dtype.kind == "b" and mask.ndim:
+        if mask.ndim == 1:  # many times as quick as an index
+            return np.compress(mask, self, axis=len(indices) - 1)
+        key: tuple[Any, ...] = (*[slice(None)] * (len(indices) - 1), mask)
+        return np.ascontiguousarray(self[key])
     key, (shape, _, _) = numpy_key(self.shape, indices, "index")
     if 0 in shape:
         return np.empty(shape, self.dtype)

@@ -46,7 +46,7 @@ def plan_scatter(scatter: Scatter, target: Target) -> ScatterPlan:
     order = nest.outer
     apart = [var for var in order if var in _separate(store.access.index)]
     vectors = bool(order) and order[-1] in apart and _is_contiguous(store, order[-1])
-    along, split = _split(nest, apart, vectors=vectors)
+    along, split = _split(nest, apart)
     if along is not None:
         nest = Nest(nest.name, (along, *[var for var in order if var is not along]), nest.phases)
     lanes = machine_lanes(nest, target)
@@ -61,7 +61,7 @@ def plan_scatter(scatter: Scatter, target: Target) -> ScatterPlan:
     return ScatterPlan(nest, lanes, False, *shares, (PhasePlan(),), order=order, loop=loop, split=split)
 
 
-def _split(nest: Nest, apart: Sequence[Var], *, vectors: bool) -> tuple[Var | None, Split | None]:
+def _split(nest: Nest, apart: Sequence[Var]) -> tuple[Var | None, Split | None]:
     """The loop that is split into tasks, and how; None if there is no such loop, or it is not worth it for any
     size."""
     order = nest.outer
@@ -73,7 +73,7 @@ def _split(nest: Nest, apart: Sequence[Var], *, vectors: bool) -> tuple[Var | No
     along = along or max(apart, key=lambda var: hint_of(var.extent), default=None)
     if along is None or (not is_size(work) and work < SERIAL_WORK):
         return None, None
-    return along, Split(extent_of(along), work, WHOLE_ROWS if vectors and along is order[-1] else 1)
+    return along, Split(extent_of(along), work, WHOLE_ROWS if along is order[-1] else 1)
 
 
 def _is_contiguous(store: Store, var: Var) -> bool:

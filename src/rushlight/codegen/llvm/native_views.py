@@ -56,8 +56,7 @@ class ViewEmitter(RecordEmitter):
         array = self.get(source, "_array")
         self.require_object(array, refused)
         self.require(self.is_same(self.type_of(array), self.object("ndarray")), unheld)
-        storage = self.get(source, "storage_object")
-        self.require_object(storage, unheld)
+        storage = self._made(source, "_storage", "storage_object", unheld)
         # from here to the copy of the slot no other thread runs, which could fill it anew
         signature = self.local(ir.ArrayType(self.i64, MOST_WORDS + 1))
         count, mixed = self._sign(source, array, storage, signature, release)
@@ -242,14 +241,21 @@ class ViewEmitter(RecordEmitter):
             self._give(tensor, "_offset", self.api("PyNumber_Add", before, known.offset), failed)
 
     def _count(self, tensor: Any, source: Any, failed: Any) -> None:
-        versions = self.get(source, "_versions")
-        self.require_object(versions, failed)
-        none = self.is_same(versions, self.object("none"))
-        self.api("Py_DecRef", versions)
-        (counter,) = self.branch(
-            none, lambda: [self.get(source, "version_counter")], lambda: [self._taken(versions)]
-        )
-        self._give(tensor, "_versions", counter, failed)
+        self._give(tensor, "_versions", self._made(source, "_versions", "version_counter", failed), failed)
+
+    def _made(self, tensor: Any, name: str, way: str, failed: Any) -> Any:
+        """What a tensor keeps under `name`; where it is None, the property `way` makes it."""
+        kept = self.get(tensor, name)
+        self.require_object(kept, failed)
+        none = self.is_same(kept, self.object("none"))
+
+        def new() -> list[Any]:
+            self.api("Py_DecRef", kept)
+            return [self.get(tensor, way)]
+
+        (found,) = self.branch(none, new, lambda: [kept])
+        self.require_object(found, failed)
+        return found
 
     def _track(self, tensor: Any, source: Any, known: Any, failed: Any) -> None:
         none = self.object("none")
@@ -284,8 +290,7 @@ class ViewEmitter(RecordEmitter):
         self.require_object(creation, failed)
         with self.when(self.not_(self.is_same(creation, self.object("none")))):
             self._put(tensor, "_creation", creation, failed)
-            counter = self.get(tensor, "version_counter")
-            self.require_object(counter, failed)
+            counter = self._made(tensor, "_versions", "version_counter", failed)
             self._give(tensor, "_seen_version", self.get(counter, "value"), failed)
             self.api("Py_DecRef", counter)
         self.api("Py_DecRef", creation)
