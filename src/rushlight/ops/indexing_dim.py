@@ -94,11 +94,7 @@ def scatter(self: Tensor, dim: int, index: Tensor, src: Tensor | None, name: str
             f"number of dimensions as self tensor: index is {list(index.shape)}, self is "
             f"{list(self.shape)}",
         )
-        # first whether they are equal, as in most calls: of sizes that change, points are then known to be apart
-        if not all(
-            at == dim or n == m for at, (n, m) in enumerate(zip(_sizes(index), _sizes(self), strict=True))
-        ):
-            _check_no_larger(index, self, dim, name)
+        _check_no_larger(index, self, dim, name)
         if src is not None:
             check(
                 _nonempty_rank(src) == _nonempty_rank(index),
