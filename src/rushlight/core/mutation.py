@@ -147,9 +147,8 @@ def _spoil(node: Any, target: Tensor) -> None:
         ]
 
 
-_APART_INPLACE = (
-    Api.APART_INPLACE.value
-)  # as a number, since asking a set of flags takes as long as an operator
+# as a number, since asking a set of flags takes as long as a small operator
+_APART_INPLACE = Api.APART_INPLACE.value
 
 
 def call_inplace(op: OpDef, args: Arguments) -> Tensor:

@@ -34,10 +34,9 @@ kernels = LazyModule("rushlight.eager.kernels")
 compiling = LazyModule("rushlight.eager.compiling")
 known_calls = LazyModule("rushlight.eager.known_calls")
 
-WORTH = (
-    0.01  # seconds of NumPy's time after which a kernel is worth compiling: about as long as that takes, by
-)
-# the median of those of benchmarks/programs.py torchmetrics_metrics (9 ms) and kornia_images (14 ms)
+# seconds of NumPy's time after which a kernel is worth compiling: about as long as that takes, by the median of
+# those of benchmarks/programs.py torchmetrics_metrics (9 ms) and kornia_images (14 ms)
+WORTH = 0.01
 WORTH_OF_ONE_SIZE = 0.06  # the same, for a kernel that serves one set of sizes: convolutions of the latter
 WORTH_LOOKING = (
     0.02  # seconds of NumPy's time, in all, after which kernels that are on disk are taken from there

@@ -34,9 +34,8 @@ row_programs = LazyModule("rushlight.eager.row_programs")
 Key = tuple[Any, ...]
 Numbers = Sequence[int | float]
 Update = Callable[[Sequence[Tensor], Sequence[Any]], None]
-WORTH = (
-    0.05  # seconds of the list operators after which a program is worth compiling: about as long as it takes
-)
+# seconds of the list operators after which a program is worth compiling: about as long as that takes
+WORTH = 0.05
 MOST_KINDS = 32  # of rows, for which an optimizer has programs
 
 

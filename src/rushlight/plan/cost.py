@@ -98,9 +98,7 @@ MOST_LANES = 64  # lanes of a vector on any machine, by which room for packed op
 LONG_STEP = 12  # instructions of a step of a scan from which each lane runs a row of its own
 MANY_ROWS = 16  # rows of such a scan that fill the lanes
 POINT_WORK = 4  # instructions of a point of a scatter, apart from what it computes
-WHOLE_ROWS = (
-    64  # points of which the share of a task in the last loop is a multiple: no vector, no cache line is cut
-)
+WHOLE_ROWS = 64  # points of which a task's share of the last loop is a multiple: no vector or line is cut
 MOST_SELECTED = 64  # elements of a row that are selected in one pass over it (sorting)
 FEW_SELECTED = 8  # a selection takes an eighth of the row at most: more is sorted
 BATCH = 8  # rows that a network sorts side by side: a vector of 8-byte elements on the widest machine

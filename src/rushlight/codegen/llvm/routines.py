@@ -34,7 +34,7 @@ Body = Callable[..., None]
 _bodies: dict[str, tuple[type[Struct], Body, bool]] = {}
 _libraries: list[Library] = []  # whose code may run as long as the process does
 _addresses: dict[str, int] = {}
-_codes: dict[str, bytes] = {}  # of those that are linked or will be
+_codes: dict[str, bytes] = {}  # of those that are to be linked
 _compiling: dict[str, threading.Event] = {}  # those that a thread is at
 _likely: set[str] = set()  # to be compiled unless code is emitted before
 _lock = threading.Lock()
@@ -130,7 +130,7 @@ def _compile_missing(names: Sequence[str], target: Target) -> None:
     with _lock:
         missing = [name for name in missing if name not in _addresses]
         if missing:
-            first, *others = (_codes[name] for name in missing)
+            first, *others = (_codes.pop(name) for name in missing)
             library = engine().link(first, missing, {}, others)
             _libraries.append(library)
             _addresses.update(library.addresses)
@@ -140,7 +140,7 @@ def _compile(name: str, target: Target, *, wait: bool) -> bool:
     """Have the object code of a routine, if no other thread is at it, or when that one is done."""
     while True:
         with _lock:
-            if name in _codes:
+            if name in _codes or name in _addresses:
                 return True
             theirs = _compiling.get(name)
             if theirs is None:
